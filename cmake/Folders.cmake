@@ -1,0 +1,33 @@
+# tw_folder(NAME [DEPENDS folder...] [EXCLUDE file...])
+#
+# Declares the library tw_NAME from tilewright/NAME and its sub-folders. It links the libraries of DEPENDS, by
+# default of every folder declared before. A folder without sources gives an interface library, so that
+# headers alone can be used.
+set(TILEWRIGHT_FOLDERS "")
+
+function(tw_folder name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;EXCLUDE")
+  set(folder ${PROJECT_SOURCE_DIR}/tilewright/${name})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cc)
+  foreach(file IN LISTS arg_EXCLUDE)
+    list(REMOVE_ITEM sources ${folder}/${file})
+  endforeach()
+  if(NOT arg_DEPENDS)
+    set(arg_DEPENDS ${TILEWRIGHT_FOLDERS})
+  endif()
+  list(REVERSE arg_DEPENDS)  # the linker wants users before what they use
+  list(TRANSFORM arg_DEPENDS PREPEND tw_ OUTPUT_VARIABLE libraries)
+
+  if(sources)
+    add_library(tw_${name} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(tw_${name} PRIVATE tw_options)
+    target_compile_definitions(tw_${name} PRIVATE TILEWRIGHT_VERSION="${PROJECT_VERSION}")
+  else()
+    add_library(tw_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(tw_${name} ${scope} ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(tw_${name} ${scope} ${libraries} tw_dependencies)
+  set(TILEWRIGHT_FOLDERS ${TILEWRIGHT_FOLDERS} ${name} PARENT_SCOPE)
+endfunction()
