@@ -3,8 +3,8 @@
 #   - a folder of tilewright/ includes only from itself and from folders declared before it in CMakeLists.txt
 #     (tw_folder lines; DEPENDS narrows them); cli/ and everything else may include from all;
 #   - every folder of tilewright/ is declared there and has a README.md;
-#   - every source file of tilewright/ and cli/ is named in docs/system.md: foo.h and foo.cc by either name, or
-#     as foo.{h,cc}; a name that several folders use is named once for each.
+#   - every source file of tilewright/ and cli/ is named in docs/system.md: foo.h and foo.cc by either name,
+#     or as foo.{h,cc}; a name that several folders use is named once for each.
 # Exits with 1 if there is any. A root other than this repository may be given as an argument.
 set -euo pipefail
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
@@ -54,8 +54,8 @@ for path in tilewright/*/; do
     if [[ $text =~ \"(cli|tests|python|bench)/ ]]; then
       breach "$file:$number: tilewright/$folder may not include from ${BASH_REMATCH[1]}/"
     fi
-  done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include' --include='*.h' --include='*.cc' --include='*.inc' --include='*.def' \
-             "$path" || true)
+  done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include' --include='*.h' --include='*.cc' \
+             --include='*.inc' --include='*.def' "$path" || true)
 done
 
 map=docs/system.md
@@ -70,7 +70,8 @@ else
       where=$(sources | grep -E "/$stem\.[a-z]+$" | sort | tr '\n' ' ')
       breach "$map names '$stem' $named of $count times: ${where% }"
     fi
-  done < <(sources | sed -E 's/\.[a-z]+$//' | sort -u | sed 's|.*/||' | sort | uniq -c | awk '{ print $2, $1 }')
+  done < <(sources | sed -E 's/\.[a-z]+$//' | sort -u | sed 's|.*/||' |
+             sort | uniq -c | awk '{ print $2, $1 }')
 fi
 
 if [ "$breaches" != 0 ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/collect_headers.sh DIR: copies the headers of the dependencies from this machine to DIR/include, for a
-# machine that has only a compiler and CMake: configure there with -DTILEWRIGHT_DEPS=DIR.
+# scripts/collect_headers.sh DIR: copies the headers of the dependencies from this machine to DIR/include,
+# for a machine that has only a compiler and CMake: configure there with -DTILEWRIGHT_DEPS=DIR.
 # The headers are looked for in /usr/include, or in the folder that HEADERS names.
 set -euo pipefail
 

@@ -44,7 +44,13 @@ find_optional() {
 }
 
 as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo -n "$@"; else return 1; fi
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo ${CI:+-n} "$@"  # nobody answers a password prompt in continuous integration
+  else
+    return 1
+  fi
 }
 
 install_packages() {
@@ -59,7 +65,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if command -v apt-get >/dev/null; then
   find_optional "${1:-}"
-  say "Installing ${missing[*]} ${optional[*]}"
+  say "Installing" "${missing[@]}" "${optional[@]}"
   as_root apt-get update -qq >"$log" 2>&1 </dev/null || say "apt-get update failed; trying what it knows"
   install_packages "${missing[@]}" "${optional[@]}" || install_packages "${missing[@]}" || true
 fi

@@ -27,12 +27,15 @@ if [ "${TILEWRIGHT_SANITIZE:-1}" != 0 ]; then
 fi
 
 say "Running all tests"
-"$ctest" --test-dir build -j "$JOBS" --output-on-failure --no-tests=error </dev/null 2>&1 | tee "$log" || failed=1
+"$ctest" --test-dir build -j "$JOBS" --output-on-failure --no-tests=error \
+  </dev/null 2>&1 | tee "$log" || failed=1
 
 # ctest counts an executable whose cases skip themselves as passed; say how many cases did not run.
 skipped=$(sed -n 's/^\[  SKIPPED \] \([0-9][0-9]*\) tests\{0,1\}, listed below:.*/\1/p' \
             build/Testing/Temporary/LastTest.log | awk '{ n += $1 } END { print n + 0 }')
-if [ "$skipped" != 0 ]; then say "$skipped test cases skipped themselves: they need what this machine lacks, such as a GPU"; fi
+if [ "$skipped" != 0 ]; then
+  say "$skipped test cases skipped themselves: they need what this machine lacks, such as a GPU"
+fi
 if [ "$failed" != 0 ]; then say "Some tests failed"; fi
 grep 'tests passed' "$log" | tail -n 1
 exit "$failed"

@@ -107,13 +107,14 @@ void expect_golden(std::string_view name, std::string_view text) {
   }
   if (!expected) {
     ADD_FAILURE() << "no golden file tests/golden/expected/" << name
-                  << "; write it with TW_UPDATE_GOLDEN=1\n--- text\n" << actual;
+                  << "; write it with TW_UPDATE_GOLDEN=1\n--- text\n"
+                  << actual;
     return;
   }
   std::string difference = first_difference(*expected, actual);
   if (difference.empty()) return;
-  ADD_FAILURE() << "--- tests/golden/expected/" << name << "\n+++ printed now\n" << difference
-                << "(TW_UPDATE_GOLDEN=1 stores the new text)";
+  ADD_FAILURE() << "--- tests/golden/expected/" << name << "\n+++ printed now\n"
+                << difference << "(TW_UPDATE_GOLDEN=1 stores the new text)";
 }
 
 }  // namespace tilewright::testing
