@@ -1,0 +1,134 @@
+// From a program to a streaming state (docs/derivation.md; the normal form and its numbering follow that page).
+//
+// A Cascade is the program seen from one streamed axis x: a list of reductions over x, each of which may read the results of earlier ones, and the
+// outputs written in terms of their results. A State carries the cascade through the axis in chunks: points ρ (running reference values), components
+//     t_a = ⊕_x φ_a(c, ρ)
+// and five functions: point, lift, repair, combine, finish.
+//
+// Values that are not inputs are read like tensors: Read(var, indices) with var of kind Tile and the index symbols of its axes.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tilewright/program/program.h"
+
+namespace tilewright {
+
+/// One reduction over the streamed axis. `body` reads inputs, rounded definitions and earlier results.
+struct Reduction {
+  Sym result;              ///< kind Tile; read as Read(result, axes)
+  Reducer reducer = Reducer::Sum;  ///< Sum Max Min Prod Any All
+  std::vector<Sym> axes;   ///< free axes of the result (never the streamed axis)
+  Expr body;               ///< simplified, inside the presence condition
+  Expr present;            ///< boolean; true constant when every element takes part
+  int pass = 1;            ///< 1-based: the earliest pass over x in which it can be computed
+  Span span;               ///< where it was written
+};
+
+/// An output as an expression over results (and, when it has the streamed axis, over values along x: such an output is stored in `pass`).
+struct CascadeOutput {
+  size_t output = 0;       ///< index into program.outputs
+  Expr value;
+  bool along_stream = false;
+  int pass = 1;            ///< the pass in which it is stored; for outputs not along x, the last pass they need
+};
+
+struct Cascade {
+  Sym axis;                ///< streamed index symbol
+  std::vector<Reduction> reductions;  ///< in dependence order
+  std::vector<CascadeOutput> outputs;
+};
+
+/// The reference value a family of components is held at.
+struct Point {
+  enum class Kind {
+    Maximum,  ///< ρ' = max(ρ, max over the chunk of u); identity −inf
+    Minimum,  ///< ρ' = min(ρ, min over the chunk of u); identity +inf
+    Mean,     ///< ρ' = ρ + Σ_seen (u − ρ) / n over everything seen, chunk included; identity 0
+  };
+  Sym var, next;            ///< ρ and ρ', kind Tile
+  std::vector<Sym> axes;
+  Kind kind = Kind::Maximum;
+  Expr u;                   ///< the varying quantity, over C
+  Expr present;             ///< condition under which u takes part
+  int sum = -1, weight = -1;  ///< Mean: components Σ(u − ρ) and n = Σ 1
+  bool exponential = false;   ///< some component is exp(u − ρ)·…: a lift with ρ = −inf uses 0 (guarded exponentials)
+  bool may_lag = false;       ///< the guard policies moved, threshold are legal (a bounded scale repairs)
+  bool speculative = false;   ///< legal too: the running value appears in no finish
+};
+
+/// A term H_ab ⊗ t_b of a repair row: factor over Read(point.var), Read(point.next), index symbols, sizes.
+struct RepairTerm {
+  int component = 0;
+  Expr factor;
+};
+
+struct Component {
+  Sym var;                  ///< kind Tile
+  std::vector<Sym> axes;
+  Reducer combine = Reducer::Sum;
+  Expr lift;                ///< φ_a at one element, over C and Read(point.var, …); valid where `present`
+  Expr present;
+  std::vector<RepairTerm> repair;  ///< row a of H(ρ, ρ'); {self, 1} alone when ρ does not matter
+  std::string meaning;      ///< for readers: "Σ exp(S − ρ)·V"
+};
+
+/// One identity that was checked, and by what.
+struct Check {
+  std::string what;   ///< "closure of o", "composition H(ρ',ρ'')H(ρ,ρ') = H(ρ,ρ'')", "merge equals the whole (random)"
+  std::string by;     ///< "expressions", "random values", "z3"
+  bool passed = false;
+  std::string detail;
+};
+
+/// The state of one pass.
+struct State {
+  std::vector<Point> points;
+  std::vector<Component> components;
+  std::vector<Check> checks;
+};
+
+/// Why a reduction could not join an earlier pass.
+struct Refusal {
+  size_t reduction = 0;
+  Expr subterm;       ///< the mixing subterm
+  Span span;
+  std::string reason;
+};
+
+struct Pass {
+  std::vector<size_t> reductions;   ///< indices into cascade.reductions
+  State state;
+  std::vector<size_t> stored;       ///< outputs along x stored in this pass (indices into cascade.outputs)
+};
+
+struct Derivation {
+  Cascade cascade;
+  std::vector<Pass> passes;
+  /// For each reduction: its final value over Read(component.var), Read(point.var) of its own pass and Read(result) of earlier reductions.
+  std::vector<Expr> finish;
+  std::vector<std::string> deferred;  ///< sentences: what was moved to finish, and why
+  std::vector<Refusal> refusals;
+};
+
+/// The state of the elaborated program streamed over `axis` (an index symbol). Inner reductions over other axes stay inside expressions as Reduce nodes.
+/// UserError (with the span of the statement) when the program is outside what the compiler carries, e.g. reductions that are not connected
+/// through one axis.
+Derivation derive(const Program& elaborated, Sym axis);
+
+/// Axes over which the program can be streamed, best first: longest chain of dependent reductions, then declaration order.
+std::vector<Sym> stream_candidates(const Program& elaborated);
+
+/// ρ* of two sides and the repaired, combined components, as expressions over Read(var) of two renamed copies of the state:
+/// `left` and `right` map each point and component symbol to its copy. An empty side yields the other by selection.
+struct Merge {
+  std::vector<Expr> points;      ///< for each point: ρ*
+  std::vector<Expr> components;  ///< for each component, over left, right and Read(point.next) standing for ρ*
+};
+Merge merge(const State& state, const std::vector<std::pair<Sym, Sym>>& left, const std::vector<std::pair<Sym, Sym>>& right);
+
+/// Text for people: for each reduction its definition, family, state, repair, merge, finish, what was deferred, what proved what.
+std::string to_text(const Program& p, const Derivation& d);
+
+}  // namespace tilewright

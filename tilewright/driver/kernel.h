@@ -1,0 +1,69 @@
+// Program -> Kernel: the pass table, the dispatch table and running.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "tilewright/derive/state.h"
+#include "tilewright/map/mapped.h"
+#include "tilewright/program/reference.h"
+#include "tilewright/tile/interpreter.h"
+
+namespace tilewright {
+
+/// One pass of the compiler, listed once; printed and timed (`emit --timings`).
+struct PassTime { std::string name; double milliseconds = 0; };
+
+/// Everything on the way from text to source for one plan; for `derive`, `emit`, tests.
+struct Compilation {
+  Program program;      ///< as parsed
+  Program elaborated;
+  Derivation derivation;
+  std::vector<GuardedPlan> plans;
+  std::vector<PassTime> times;
+};
+
+struct CompileOptions {
+  Target target = Target::Cpu;
+  std::string schedule;        ///< empty: defaults
+  int threads = 0;
+  int device = 0;
+  Sym stream;                  ///< streamed axis; null: the first candidate
+};
+
+/// Parse is done; elaborate, derive and plan.
+Compilation analyse(const Program& p, const CompileOptions& o);
+/// One plan on through tiles, mapping and source. Each is a pass.
+TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>* times = nullptr);
+MappedProgram lower_mapped(const Compilation& c, const TileProgram& t, Target target, LayoutClass layout, std::vector<PassTime>* times = nullptr);
+std::string lower_source(const Compilation& c, const MappedProgram& m, std::vector<PassTime>* times = nullptr);
+
+/// An array on the host or on a device, described as DLPack would.
+struct Tensor {
+  DType dtype = DType::f32;
+  void* data = nullptr;
+  std::vector<int64_t> shape, strides;  ///< strides in elements; empty: row-major
+};
+
+/// A dispatch table: guards on size class and layout class lead to a plan compiled once on first use. Sizes, strides and params are run-time arguments; no size
+/// compiles anything within a class. Thread safe.
+class Kernel {
+ public:
+  Kernel(const Program& p, const CompileOptions& o);
+  ~Kernel();
+  const Compilation& compilation() const;
+  /// Runs on host arrays (Cpu, Interp, InterpMapped) or device arrays (Cuda, on `stream`, without synchronising). Every input and output by name. Output arrays have the
+  /// memory shape of the output. UserError on any mismatch (both shapes named).
+  void run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params, const std::map<std::string, Tensor>& outputs,
+           const std::map<std::string, int64_t>& sizes = {}, void* stream = nullptr);
+  /// Counts of the last run on Target::Interp.
+  Counts counts() const;
+  /// The plan and layout class the last run used, as text.
+  std::string last_plan() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tilewright

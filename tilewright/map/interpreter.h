@@ -1,0 +1,36 @@
+// Runs a mapped program without its hardware: roles are coroutines, asynchronous atoms complete at any moment between their issue and the wait that orders them,
+// chosen by an adversary with a seed. Data lives where layouts put it, so a wrong layout gives wrong values.
+#pragma once
+#include "tilewright/map/mapped.h"
+#include "tilewright/tile/interpreter.h"
+
+namespace tilewright {
+
+/// A synchronisation fault: what, where.
+struct MappedFault : std::runtime_error {
+  enum class Kind : uint8_t {
+    Race,            ///< a buffer is written while a reader or an atom in flight may use it, or read while a write may be in flight
+    EarlyRead,       ///< a value read before the completion that makes it visible
+    InFlight,        ///< an accumulator or register operand touched while a product is in flight
+    MissingFence,    ///< generic writes read by the asynchronous proxy without ProxyFence, register writes without MmaFence
+    StalePhase,      ///< a parity wait that passes for another phase than the one meant
+    EarlyRelease,    ///< a slot refilled while a consumer still uses it
+    Deadlock,        ///< every role waits
+    BarrierMismatch, ///< threads of a barrier's scope disagree
+    Uninitialised,   ///< read of something never written
+  };
+  MappedFault(Kind k, const std::string& message) : std::runtime_error(message), kind(k) {}
+  Kind kind;
+};
+const char* name(MappedFault::Kind k);
+
+struct Adversary {
+  uint64_t seed = 0;
+  enum class Mode : uint8_t { Random, Eager, Lazy } mode = Mode::Random;  ///< Lazy: completions at the last legal moment; Eager: at once
+};
+
+/// Interprets all kernels. Throws MappedFault with op, buffer, slot and iteration in the message.
+void interpret(const Program& elaborated, const MappedProgram& m, const Sizes& sizes, const std::map<std::string, ArrayView>& inputs,
+               const std::map<std::string, double>& params, const std::map<std::string, MutableArray>& outputs, const Adversary& adversary = {});
+
+}  // namespace tilewright

@@ -1,0 +1,174 @@
+// The mapped program: who does what, where, in which layout, and who waits for whom. An emitter prints it and decides nothing.
+//
+// One set of concepts carries every target: spaces, layouts, buffers, atoms, roles, channels (docs/mapped.md).
+//  - A block (GPU) or task (CPU) runs all roles at once; each role is a set of `threads` owners with a body of ops executed by all of them together.
+//  - Expressions read buffers as Read(buffer, index symbols) and mention index symbols by their global value; a Frame says where a tile lies.
+//  - Waiting is only on channels, groups and barriers.
+#pragma once
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tilewright/hardware/layout.h"
+#include "tilewright/hardware/machine.h"
+#include "tilewright/map/atom.h"
+#include "tilewright/tile/tile_program.h"
+
+namespace tilewright {
+
+/// Memory: arrays and workspaces. Local: shared memory of a block, or task-local memory of a CPU. Registers: of the threads of one role.
+enum class Space : uint8_t { Memory, Local, Registers };
+
+struct Buffer {
+  Sym sym;                     ///< kind Tile; expressions read it by this symbol
+  std::vector<Sym> axes;       ///< index symbols
+  DType dtype = DType::f32;    ///< element type as held
+  Space space = Space::Registers;
+  Layout layout;               ///< ignored for Memory views
+  int slots = 1;               ///< ring slots (Local)
+  int64_t alignment = 16;      ///< bytes (Local)
+  int role = -1;               ///< Registers: the role that owns it
+  /// Memory view: the tile is read where it lies, at tensor[index] (index over global index symbols); no copy.
+  Sym tensor;
+  std::vector<Expr> index;
+  std::string comment;
+};
+
+/// A ring's signals. `use` numbers (0, 1, 2 …) count uses of the ring; slot = use % slots, phase = use / slots. full completes when
+/// `full_arrivals` arrivals and all expected bytes have come; empty when `empty_arrivals` have.
+struct Channel {
+  std::string name;
+  std::vector<Sym> buffers;    ///< what it guards
+  int slots = 1;
+  int full_arrivals = 1, empty_arrivals = 1;
+};
+
+/// Where the tile of an op lies: global index = origin + local coordinate. `extent`: run-time clipped extent (null: the whole tile; then elements outside the
+/// arrays are handled by the op's expressions, by zero fill and by clipped stores).
+struct AxisFrame { Sym axis; Expr origin; Expr extent; };
+using Frame = std::vector<AxisFrame>;
+
+/// Which slot of a ring an op touches.
+struct Use { Sym buffer; Expr number; };
+
+struct MappedOp;
+using Ops = std::vector<MappedOp>;
+
+/// Computes a scalar once (loop bounds, origins), the same in all threads.
+struct Define { Sym var; Expr value; };
+struct MappedLoop { Sym var; Expr lo, hi; Ops body; };
+struct If { Expr condition; Ops then, otherwise; };
+/// Votes over the owners of `scope`; the body runs when any coordinate of any owner satisfies `condition` (over frame axes).
+enum class Scope : uint8_t { Thread, Warp, Group, Role, Block };
+struct Vote { Expr condition; std::vector<Sym> axes; Frame frame; std::vector<Use> uses; Scope scope = Scope::Warp; Ops then, otherwise; };
+
+struct Wait { int channel = 0; bool full = true; Expr use; };                  ///< all threads of the role
+struct Arrive { int channel = 0; bool full = false; Expr use; Scope per = Scope::Warp; };  ///< one arrival per scope instance
+/// Asynchronous copy memory → Local by one elected thread, completing on channel.full(use), whose bytes it announces. Zero fill outside the array.
+struct CopyAsync { std::string atom; Sym buffer; Expr use; int channel = 0; int tensor_map = 0; std::vector<Expr> coordinates; int64_t bytes = 0; };
+/// Synchronous copy memory → Local or Registers by all threads of the role; converts dtype, zero fill outside the array (and outside frame extents up to the layout's padding).
+struct Copy { std::string atom; Sym buffer; Expr use; Sym tensor; std::vector<Expr> index; Frame frame; };
+/// Synchronous store to memory, clipped to the array (and frame extents); rounds to the tensor's dtype.
+struct StoreOut { std::string atom; Sym buffer; Sym tensor; std::vector<Expr> index; Frame frame; };
+/// Asynchronous store Local → memory by one elected thread of `scope` through a tensor map, in a bulk group (BulkWait); clipped by the map.
+struct StoreAsync { std::string atom; Sym buffer; int tensor_map = 0; std::vector<Expr> coordinates; Scope per = Scope::Role; };
+struct BulkWait {};                                                           ///< the elected thread waits until its bulk stores have read their source
+/// d (+)= a·b over the contracted axes, by an atom of the target. On a target whose atom is asynchronous it joins the open group.
+struct Mma { std::string atom; Sym d, a, b; std::vector<Sym> contracted; bool zero = false; std::vector<Use> uses; Frame frame; };
+struct MmaFence {};                 ///< orders register writes before asynchronous products that read or accumulate them
+struct Commit {};                   ///< closes the open group
+struct WaitGroup { int pending = 0; };  ///< until at most `pending` groups are in flight
+struct ProxyFence {};               ///< generic writes to Local become visible to asynchronous readers
+struct Barrier { int id = 0; Scope scope = Scope::Role; };
+/// buffer = value at every coordinate (rounds to the buffer's dtype).
+struct MapOp { Sym buffer; Expr value; Frame frame; std::vector<Use> uses; };
+/// buffer (combined)= reducer over axes of value. Value's register operands must be held by owners that hold the result; partial results are combined across
+/// `across`: Thread (no exchange), Warp (lane exchange), Group/Role (through `scratch`, a Local buffer, with barriers inside).
+struct ReduceOp { Sym buffer; Reducer reducer; std::vector<Sym> axes; Expr value; bool accumulate = false; Frame frame; std::vector<Use> uses; Scope across = Scope::Thread; Sym scratch; };
+
+// One list generates dispatch.
+#define TW_MAPPED_OPS(X)                                                                                              \
+  X(Define) X(MappedLoop) X(If) X(Vote) X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait)   \
+  X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
+
+struct MappedOp {
+  std::variant<Define, MappedLoop, If, Vote, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync, BulkWait, Mma, MmaFence, Commit, WaitGroup,
+               ProxyFence, Barrier, MapOp, ReduceOp>
+      node;
+  std::string comment;
+};
+
+struct Role {
+  std::string name;         ///< "load", "compute", "task"
+  int threads = 1;
+  int group = 1;            ///< threads of a Scope::Group (128 on sm_90a)
+  int registers = 0;        ///< budget per thread; 0: whatever the compiler takes
+  Ops body;
+};
+
+/// One 8-byte word of a kernel's argument list, in order.
+struct Argument {
+  enum class Kind : uint8_t { Pointer, Stride, Size, Scalar };
+  Kind kind;
+  Sym sym;        ///< Pointer: tensor or workspace. Stride: the symbol of the stride. Size: the size symbol. Scalar: host scalar or param (passed as f64)
+  Sym tensor;     ///< Stride: whose
+  int dim = 0;    ///< Stride: memory dimension (elements)
+};
+
+/// A view of an array for bulk tensor copies. Dimension 0 is contiguous. Strides in elements over Stride symbols.
+struct TensorMap {
+  Sym tensor;
+  DType dtype = DType::f16;
+  struct Dimension { Expr size, stride; int box = 1; };
+  std::vector<Dimension> dims;
+  int swizzle_bytes = 128;
+  std::string name;
+};
+
+/// What the arrays must satisfy for a mapping to be used: stride 1 along the last memory dimension; base and all other strides multiples of `align` bytes.
+struct LayoutGuard { Sym tensor; bool unit_inner = false; int align = 1; };
+
+struct MappedKernel {
+  std::string name;
+  std::vector<KernelAxis> grid;        ///< outermost first; block number decodes into the counters
+  bool heaviest_first = false;
+  std::vector<Buffer> buffers;
+  std::vector<Channel> channels;
+  std::vector<Role> roles;             ///< thread ranges in this order... loaders first or last: see `docs/mapped.md`
+  std::vector<Argument> arguments;
+  std::vector<TensorMap> tensor_maps;
+  std::vector<Sym> index32;            ///< reserved: index symbols proved to fit 32 bits
+
+  const Buffer& buffer(Sym s) const;
+  int64_t local_bytes() const;         ///< of all Local buffers, aligned, plus channel signals (16 bytes a slot)
+  int threads() const;
+};
+
+struct MappedProgram {
+  std::string name;
+  Target target = Target::Cpu;
+  Machine machine;
+  std::vector<Axis> axes;
+  std::vector<HostScalar> scalars;
+  std::vector<Workspace> workspaces;
+  std::vector<MappedKernel> kernels;
+  std::vector<LayoutGuard> layout;     ///< all must hold
+};
+
+/// Aligned: bulk or vector accesses allowed, guarded by MappedProgram::layout. General: any strides.
+enum class LayoutClass : uint8_t { Aligned, General };
+
+/// Chooses atoms, roles, rings and layouts from the dependence graph of the tile program and the plan's attributes. UserError when the plan does not
+/// fit (what it needs, what there is); nullopt-like refusals by name.
+MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
+MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
+
+/// Readable text of every op, buffer and channel.
+std::string print(const Program& p, const MappedProgram& m);
+
+/// Offset in elements of tensor[index] over Stride symbols (composite dimensions expanded: piece stride = stride × sizes of the pieces inside).
+Expr element_offset(const std::vector<Dim>& dims, const std::vector<Expr>& index, const std::vector<Sym>& strides);
+/// Memory dims of an input, output or workspace of the program.
+std::vector<Dim> memory_dims(const Program& p, const MappedProgram& m, Sym tensor);
+
+}  // namespace tilewright

@@ -1,0 +1,71 @@
+// A plan: which axes are cut, streamed, kept whole or resident, and how. A plan's text is its schedule with every default filled in
+// (docs/schedule.md):
+//
+//   group b=1, h=1, i=128/64; stream j=128; keep Q; stages 2; roles 1+2; guard speculative
+//
+//   group a=N[/M]   the axis is cut into blocks of N (level 1: one block or task) and pieces of M (level 2: one computing group of threads)
+//   stream a=N      the axis crosses in chunks of N
+//   resident a=N    the axis is held on chip whole, read once; valid for sizes up to N
+//   split a=N       parts of N elements are streamed separately and merged (N a multiple of the chunk)
+//   keep T          the tile of T that does not depend on the stream is loaded once
+//   stages N        ring slots for streamed operands
+//   roles L+C       L loading and C computing groups (warpgroups on a GPU; 0+1 on a CPU)
+//   guard always|moved|threshold|speculative
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tilewright/derive/state.h"
+#include "tilewright/program/sizes.h"
+
+namespace tilewright {
+
+struct Cut {
+  Sym axis;
+  int64_t block = 1;   ///< elements of one block (level 1)
+  int64_t piece = 0;   ///< elements of one piece (level 2); 0: same as block
+};
+
+enum class Guard : uint8_t { Always, Moved, Threshold, Speculative };
+const char* name(Guard g);
+
+struct Plan {
+  std::vector<Cut> group;     ///< grid axes, outermost first
+  Sym stream;                 ///< streamed axis
+  int64_t chunk = 0;
+  bool resident = false;      ///< `stream` is held whole (chunk is the capacity)
+  int64_t split = 0;          ///< part length, 0: no split
+  std::vector<Sym> whole;     ///< axes neither cut nor streamed; their sizes are literal
+  std::vector<Sym> keep;      ///< inputs kept across the stream
+  int stages = 1;
+  int loaders = 0, computers = 1;
+  Guard guard = Guard::Always;
+};
+
+enum class Target : uint8_t { Interp, InterpMapped, Cpu, Cuda };
+const char* name(Target t);
+
+/// A condition on run-time sizes under which a plan is used: size(axis) <= limit for each; empty: always.
+struct SizeClass {
+  std::vector<std::pair<Sym, int64_t>> at_most;
+  bool admits(const Sizes& sizes) const;
+};
+
+struct GuardedPlan {
+  SizeClass when;
+  Plan plan;
+};
+
+/// Schedule text -> plan; what is not said is filled in from `defaults`. UserError with a caret in the text: unknown axis (nearest named), an axis that
+/// is not a group axis of the program, stream over an axis without a state, split not a multiple of chunk, …
+Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults);
+/// The full schedule text; parse_schedule(print) gives the same plan.
+std::string print(const Program& p, const Plan& plan);
+
+/// Stated defaults (docs/schedule.md) for a target, at most eight, the last without a guard. `dtype` of the widest input decides tile sizes on a GPU.
+std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target);
+
+/// Structure: every free axis of the outputs is grouped or whole, whole axes are literal, the streamed axis has a state … UserError otherwise.
+void check_plan(const Program& p, const Derivation& d, const Plan& plan);
+
+}  // namespace tilewright

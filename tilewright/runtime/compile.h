@@ -1,0 +1,35 @@
+// Source -> machine code, through a content-addressed cache.
+//
+// Cache: $TILEWRIGHT_CACHE_DIR, else $XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright; off with TILEWRIGHT_DISABLE_CACHE=1 (then a temporary folder).
+// Keys hash source, flags, compiler version and architecture (xxHash 128). Files are written to a temporary name and renamed; a corrupt entry (checksum beside it)
+// is rebuilt; a read-only or full folder is reported once on standard error and the run goes on without it.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tilewright {
+
+struct CompileStats { int64_t compiled = 0, hits = 0; };
+CompileStats compile_stats();  ///< since the process began; a test counts with it
+
+/// A loaded shared object of emitted C++.
+class CpuModule {
+ public:
+  /// Compiles with $CXX, else c++. UserError: no compiler (what to install), compilation failed (the compiler's message; a fault of ours is thrown as InternalError).
+  static std::shared_ptr<CpuModule> load(const std::string& source, const std::string& flags);
+  using Entry = void (*)(const int64_t* words, int64_t begin, int64_t end);
+  Entry entry(const std::string& kernel) const;
+  ~CpuModule();
+
+ private:
+  CpuModule() = default;
+  void* handle_ = nullptr;
+};
+
+/// NVRTC: source -> cubin (`--gpu-architecture=sm_90a -default-device`), cached. UserError when NVRTC is not found. `log` receives ptxas warnings when not null;
+/// warnings C7510–C7514 (serialised or unsafe wgmma) are errors (InternalError).
+std::vector<char> compile_cuda(const std::string& source, const std::string& arch, std::string* log = nullptr);
+
+}  // namespace tilewright
