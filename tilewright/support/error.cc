@@ -1,0 +1,106 @@
+#include "tilewright/support/error.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace tilewright {
+
+int Span::line() const {
+  if (!source) return 0;
+  const std::string& t = source->text;
+  return 1 + int(std::count(t.begin(), t.begin() + std::min(begin, t.size()), '\n'));
+}
+
+int Span::column() const {
+  if (!source) return 0;
+  size_t at = std::min(begin, source->text.size());
+  size_t newline = at == 0 ? std::string::npos : source->text.rfind('\n', at - 1);
+  return 1 + int(newline == std::string::npos ? at : at - newline - 1);
+}
+
+Span Span::join(const Span& a, const Span& b) {
+  if (!a) return b;
+  if (!b || b.source != a.source) return a;
+  return {a.source, std::min(a.begin, b.begin), std::max(a.end, b.end)};
+}
+
+std::string Diagnostic::render() const {
+  std::string out;
+  if (!span) {
+    out = fmt::format("error: {}\n", what);
+  } else {
+    const std::string& text = span.source->text;
+    size_t column = size_t(span.column());
+    out = fmt::format("{}:{}:{}: error: {}\n", span.source->name, span.line(), column, what);
+    size_t start = std::min(span.begin, text.size()) - (column - 1);
+    size_t stop = std::min(text.find('\n', start), text.size());
+    std::string line = text.substr(start, stop - start);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    std::string marks;
+    for (size_t k = 0; k + 1 < column && k < line.size(); ++k) marks += line[k] == '\t' ? '\t' : ' ';
+    size_t length = std::max<size_t>(1, std::min(span.end, stop) - std::min(span.begin, std::min(span.end, stop)));
+    marks += "^" + std::string(length - 1, '~');
+    out += fmt::format("  {}\n  {}\n", line, marks);
+  }
+  if (!hint.empty()) out += fmt::format("  help: {}\n", hint);
+  return out;
+}
+
+namespace {
+std::string render_all(const std::vector<Diagnostic>& diagnostics) {
+  std::string out;
+  for (const Diagnostic& d : diagnostics) out += d.render();
+  if (!out.empty() && out.back() == '\n') out.pop_back();
+  return out;
+}
+}  // namespace
+
+UserError::UserError(Span span, std::string what, std::string hint)
+    : UserError(std::vector<Diagnostic>{{std::move(span), std::move(what), std::move(hint)}}) {}
+
+UserError::UserError(std::vector<Diagnostic> diagnostics)
+    : std::runtime_error(render_all(diagnostics)), diagnostics_(std::move(diagnostics)) {
+  TW_CHECK(!diagnostics_.empty(), "a UserError needs a diagnostic");
+}
+
+void fail_check(const char* condition, const char* file, int line, const std::string& message) {
+  throw InternalError(fmt::format("{}:{}: internal fault: {} ({})", file, line, message, condition));
+}
+
+namespace {
+/// Edit distance with swaps of neighbours (optimal string alignment).
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  }
+  return d[a.size()][b.size()];
+}
+}  // namespace
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
+  size_t limit = std::max<size_t>(1, name.size() / 3);
+  std::string best;
+  size_t best_distance = limit + 1;
+  for (const std::string& candidate : known) {
+    if (candidate == name) continue;
+    size_t distance = edit_distance(name, candidate);
+    // Names of one letter are all one edit apart: such a guess helps nobody unless only the case differs.
+    if (distance >= std::max(name.size(), candidate.size())) continue;
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace tilewright
