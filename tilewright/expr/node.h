@@ -1,0 +1,38 @@
+// Inside of expr/ only: what is stored beside an interned node.
+#pragma once
+#include <atomic>
+
+#include "tilewright/expr/expr.h"
+
+namespace tilewright {
+
+/// Facts that follow from a node and its children, found when it is interned.
+struct NodeFacts {
+  bool integer = false;    ///< integer-valued (or infinite, where a maximum over nothing is)
+  bool boolean = false;    ///< comparison or connective
+  bool finite = false;     ///< never infinite or NaN, whatever its symbols are
+  bool reads = false;      ///< holds a Read
+  bool condition = false;  ///< holds a comparison, connective or Select
+  bool has_index = false;  ///< holds a free or bound Index symbol
+};
+
+struct InternedNode : Node {
+  NodeFacts facts;
+  mutable std::atomic<const Node*> canonical{nullptr};               ///< simplify() of this node
+  mutable std::atomic<const std::vector<Sym>*> free_syms{nullptr};   ///< free symbols in first-occurrence order
+};
+
+inline const InternedNode& interned(Expr e) { return static_cast<const InternedNode&>(*e); }
+inline const NodeFacts& facts(Expr e) { return interned(e).facts; }
+
+/// Free symbols without a copy.
+const std::vector<Sym>& free_symbols_of(Expr e);
+
+/// Structural order: by operator, payload and arguments; symbols by creation. Unlike operator<, it does not depend on the order in which
+/// expressions were built, so that two spellings of a program print alike. Negative, zero or positive.
+int compare(Expr a, Expr b);
+
+/// The symbol that stands for `s` where it must be renamed to avoid capture; always the same one, so that equal renamings stay equal.
+Sym primed(Sym s);
+
+}  // namespace tilewright
