@@ -1,0 +1,141 @@
+// Default plans by stated rules (docs/schedule.md, "Defaults"):
+//  1. A free axis is blocked when some array read along the stream lacks it (each streamed element is then used for the whole block); other axes
+//     are cut into single indices. Literal feature axes up to 256 stay whole.
+//  2. Without a blocked axis and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
+//  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
+//     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64.
+//  4. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
+#include <algorithm>
+
+#include "tilewright/hardware/machine.h"
+#include "tilewright/plan/axes.h"
+
+namespace tilewright {
+
+namespace {
+
+constexpr int64_t kWholeFeature = 256;
+constexpr int64_t kShortRow = 1024, kLongRow = 8192;   // capacities of resident rows on a GPU, elements
+constexpr int64_t kCpuRow = 1 << 15;                    // resident rows on a CPU stay in its second-level cache
+
+int64_t widest_input(const Program& p) {
+  int64_t widest = 1;
+  for (const Input& in : p.inputs) widest = std::max<int64_t>(widest, bytes(in.dtype));
+  return widest;
+}
+
+Guard laziest(const Derivation& d) {
+  bool lag = false, speculative = true;
+  for (const Pass& pass : d.passes)
+    for (const Point& point : pass.state.points) {
+      if (point.kind == Point::Kind::Mean) continue;
+      if (!point.may_lag) return Guard::Always;
+      lag = true;
+      speculative = speculative && point.speculative;
+    }
+  if (!lag) return Guard::Always;
+  return speculative ? Guard::Speculative : Guard::Threshold;
+}
+
+struct Extents {
+  std::map<Sym, int64_t> of;
+  int64_t elements(const Program& p, Sym tensor, Sym without) const {
+    int64_t n = 1;
+    for (Sym a : p.tensor_axes(tensor)) {
+      if (a == without) continue;
+      auto it = of.find(a);
+      n *= it == of.end() ? 1 : it->second;
+    }
+    return n;
+  }
+};
+
+}  // namespace
+
+std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target) {
+  const AxisRoles roles = axis_roles(p, d);
+  const bool gpu = target != Target::Cpu;
+  Plan plan;
+  plan.stream = d.cascade.axis;
+  Extents extents;
+  auto whole = [&](Sym a) {
+    plan.whole.push_back(a);
+    extents.of[a] = p.axis(a).baked() ? p.axis(a).size.rational()->num() : 1;
+  };
+  for (Sym a : roles.inner) whole(a);
+  std::vector<Sym> rows;  // blocked axes
+  for (Sym a : roles.free) {
+    const Axis& axis = p.axis(a);
+    const bool blocked = contains(roles.reused, a);
+    if (axis.baked() && blocked && contains(roles.feature, a) && axis.size.rational()->num() <= kWholeFeature) {
+      whole(a);
+      continue;
+    }
+    plan.group.push_back(Cut{a, 1, 1});
+    if (blocked) rows.push_back(a);
+  }
+  const int64_t width = widest_input(p);
+  // The first blocked axis is the row axis of tiles; the others are columns (features without a literal size).
+  const Machine cpu = this_cpu();
+  const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
+  for (Cut& cut : plan.group) {
+    if (!contains(rows, cut.axis)) continue;
+    const bool row = cut.axis == rows.front();
+    if (gpu) {
+      cut.block = row ? 128 : 64;
+      cut.piece = 64;
+    } else {
+      cut.block = cut.piece = row ? 6 * lanes : 64;
+    }
+    extents.of[cut.axis] = cut.block;
+  }
+  for (Sym t : roles.kept_inputs) {
+    if (!p.tensor_axes(t).empty() && extents.elements(p, t, Sym()) > 1) plan.keep.push_back(t);
+  }
+
+  const bool moves_rows = rows.empty() && plan.whole.empty();
+  if (moves_rows) {
+    plan.loaders = 0;
+    plan.computers = gpu ? 2 : 1;
+    plan.guard = Guard::Always;
+    std::vector<GuardedPlan> plans;
+    std::vector<int64_t> capacities = gpu ? std::vector<int64_t>{kShortRow, kLongRow} : std::vector<int64_t>{kCpuRow};
+    for (int64_t capacity : capacities) {
+      GuardedPlan g;
+      g.when.at_most.emplace_back(plan.stream, capacity);
+      g.plan = plan;
+      g.plan.chunk = capacity;
+      g.plan.resident = true;
+      plans.push_back(g);
+    }
+    plan.chunk = gpu ? 4096 : 4096;
+    plans.push_back(GuardedPlan{{}, plan});
+    return plans;
+  }
+
+  plan.loaders = gpu ? 1 : 0;
+  plan.computers = gpu ? 2 : 1;
+  plan.stages = gpu ? 2 : 1;
+  plan.guard = gpu ? laziest(d) : Guard::Always;
+  if (!gpu) {
+    plan.chunk = 64;
+    return {GuardedPlan{{}, plan}};
+  }
+  int64_t kept = 0, per_element = 0;
+  for (Sym t : roles.kept_inputs) kept += extents.elements(p, t, Sym()) * bytes(p.input(t)->dtype);
+  for (Sym t : roles.streamed_inputs) per_element += extents.elements(p, t, plan.stream) * bytes(p.input(t)->dtype);
+  int64_t row_block = 1;
+  for (const Cut& cut : plan.group) row_block = std::max(row_block, cut.block);
+  // A made operand passes through shared memory when it cannot stay in registers: reserve its tile.
+  per_element = per_element * plan.stages + row_block * std::max<int64_t>(2, width);
+  const int64_t budget = sm90().shared_bytes - 4096 - kept;
+  plan.chunk = 16;
+  for (int64_t chunk : {128, 64, 32})
+    if (chunk * per_element <= budget) {
+      plan.chunk = chunk;
+      break;
+    }
+  return {GuardedPlan{{}, plan}};
+}
+
+}  // namespace tilewright

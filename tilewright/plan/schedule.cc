@@ -1,0 +1,223 @@
+// The schedule language: clauses separated by `;` or newlines (docs/schedule.md).
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "tilewright/plan/axes.h"
+#include "tilewright/plan/plan.h"
+
+namespace tilewright {
+
+namespace {
+
+struct Token {
+  enum class Kind { Word, Number, Mark, End } kind = Kind::End;
+  std::string text;
+  int64_t value = 0;
+  Span span;
+};
+
+class ScheduleParser {
+ public:
+  ScheduleParser(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults)
+      : p_(p), d_(d), plan_(defaults), source_(std::make_shared<SourceText>(SourceText{"<schedule>", text})) {
+    tokenize();
+  }
+
+  Plan parse() {
+    while (peek().kind != Token::Kind::End) {
+      if (mark(";")) continue;
+      clause();
+      if (peek().kind != Token::Kind::End && !mark(";")) fail(peek().span, fmt::format("expected `;` before `{}`", peek().text), "separate clauses with `;`");
+    }
+    try {
+      check_plan(p_, d_, plan_);
+    } catch (const UserError& e) {
+      if (e.diagnostics()[0].span) throw;
+      throw UserError(Span{source_, 0, source_->text.size()}, e.diagnostics()[0].what, e.diagnostics()[0].hint);
+    }
+    return plan_;
+  }
+
+ private:
+  [[noreturn]] void fail(Span span, const std::string& what, const std::string& hint) const { throw UserError(span, what, hint); }
+
+  void tokenize() {
+    const std::string& s = source_->text;
+    size_t i = 0;
+    while (i < s.size()) {
+      const auto c = static_cast<unsigned char>(s[i]);
+      if (c == '\n') {
+        tokens_.push_back({Token::Kind::Mark, ";", 0, Span{source_, i, i + 1}});
+        ++i;
+      } else if (std::isspace(c)) {
+        ++i;
+      } else if (c == '#') {
+        while (i < s.size() && s[i] != '\n') ++i;
+      } else if (std::isdigit(c)) {
+        const size_t begin = i;
+        int64_t value = 0;
+        while (i < s.size() && std::isdigit(static_cast<unsigned char>(s[i]))) {
+          if (value > (int64_t{1} << 40)) fail(Span{source_, begin, i + 1}, "number too large", "block and chunk sizes fit on chip");
+          value = value * 10 + (s[i++] - '0');
+        }
+        tokens_.push_back({Token::Kind::Number, s.substr(begin, i - begin), value, Span{source_, begin, i}});
+      } else if (std::isalpha(c) || c == '_') {
+        const size_t begin = i;
+        while (i < s.size() && (std::isalnum(static_cast<unsigned char>(s[i])) || s[i] == '_')) ++i;
+        tokens_.push_back({Token::Kind::Word, s.substr(begin, i - begin), 0, Span{source_, begin, i}});
+      } else if (std::string(";=,/+").find(s[i]) != std::string::npos) {
+        tokens_.push_back({Token::Kind::Mark, std::string(1, s[i]), 0, Span{source_, i, i + 1}});
+        ++i;
+      } else {
+        fail(Span{source_, i, i + 1}, fmt::format("unexpected character `{}` in a schedule", s[i]), "a schedule holds words, numbers and `; = , / +`");
+      }
+    }
+    tokens_.push_back({Token::Kind::End, "end of the schedule", 0, Span{source_, s.size(), s.size()}});
+  }
+
+  const Token& peek() const { return tokens_[at_]; }
+  Token next() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+  bool mark(const char* m) {
+    if (peek().kind != Token::Kind::Mark || peek().text != m) return false;
+    next();
+    return true;
+  }
+  void expect(const char* m, const char* form) {
+    if (!mark(m)) fail(peek().span, fmt::format("expected `{}`, found `{}`", m, peek().text), fmt::format("write {}", form));
+  }
+  Token word(const char* what, const char* form) {
+    if (peek().kind != Token::Kind::Word) fail(peek().span, fmt::format("expected {}, found `{}`", what, peek().text), fmt::format("write {}", form));
+    return next();
+  }
+  int64_t number(const char* form, bool zero = false) {
+    if (peek().kind != Token::Kind::Number) fail(peek().span, fmt::format("expected a number, found `{}`", peek().text), fmt::format("write {}", form));
+    const Token t = next();
+    if (t.value == 0 && !zero) fail(t.span, "the size 0 is not allowed here", fmt::format("write {}", form));
+    return t.value;
+  }
+
+  Sym axis(const char* form) {
+    const Token t = word("the name of an axis", form);
+    if (const Axis* a = p_.axis(t.text)) return a->index;
+    std::vector<std::string> known;
+    for (const Axis& a : p_.axes) known.push_back(a.name());
+    const std::string near = nearest_name(t.text, known);
+    fail(t.span, fmt::format("no axis is called `{}`", t.text), near.empty() ? "use an axis of the program" : fmt::format("did you mean `{}`?", near));
+  }
+
+  void set_stream(Span span, Sym a) {
+    if (a != d_.cascade.axis) {
+      fail(span, fmt::format("the program's state runs over `{}`, not over `{}`", d_.cascade.axis.name(), a.name()),
+           fmt::format("stream `{}`", d_.cascade.axis.name()));
+    }
+    plan_.stream = a;
+  }
+
+  void clause() {
+    const Token head = word("a clause", "`group`, `stream`, `resident`, `split`, `keep`, `stages`, `roles` or `guard`");
+    if (head.text == "group") {
+      group(head);
+    } else if (head.text == "stream" || head.text == "resident") {
+      const Span span = peek().span;
+      const Sym a = axis("`stream j=128`");
+      set_stream(span, a);
+      expect("=", "`stream j=128`");
+      plan_.chunk = number("`stream j=128`");
+      plan_.resident = head.text == "resident";
+    } else if (head.text == "split") {
+      const Span span = peek().span;
+      set_stream(span, axis("`split j=4096`"));
+      expect("=", "`split j=4096`");
+      plan_.split = number("`split j=4096`, or 0 for none", true);
+    } else if (head.text == "keep") {
+      keep();
+    } else if (head.text == "stages") {
+      plan_.stages = static_cast<int>(number("`stages 2`"));
+    } else if (head.text == "roles") {
+      plan_.loaders = static_cast<int>(number("`roles 1+2`", true));
+      expect("+", "`roles 1+2`");
+      plan_.computers = static_cast<int>(number("`roles 1+2`"));
+    } else if (head.text == "guard") {
+      const Token t = word("a policy", "`guard always`, `moved`, `threshold` or `speculative`");
+      for (Guard g : {Guard::Always, Guard::Moved, Guard::Threshold, Guard::Speculative})
+        if (t.text == name(g)) {
+          plan_.guard = g;
+          return;
+        }
+      fail(t.span, fmt::format("no guard policy is called `{}`", t.text), "choose always, moved, threshold or speculative");
+    } else {
+      const std::string near = nearest_name(head.text, {"group", "stream", "resident", "split", "keep", "stages", "roles", "guard"});
+      fail(head.span, fmt::format("no clause begins with `{}`", head.text),
+           near.empty() ? "clauses are group, stream, resident, split, keep, stages, roles, guard" : fmt::format("did you mean `{}`?", near));
+    }
+  }
+
+  void group(const Token&) {
+    const char* form = "`group i=128/64, h=1`";
+    std::vector<Cut> cuts;
+    do {
+      const Span span = peek().span;
+      Cut cut;
+      cut.axis = axis(form);
+      if (cut.axis == d_.cascade.axis) fail(span, fmt::format("axis `{}` is streamed, so it cannot be grouped", cut.axis.name()), "cut it with `stream` or `split`");
+      expect("=", form);
+      cut.block = number(form);
+      cut.piece = mark("/") ? number(form) : cut.block;
+      if (cut.block % cut.piece != 0)
+        fail(span, fmt::format("pieces of {} do not divide blocks of {}", cut.piece, cut.block), "choose a divisor");
+      for (const Cut& c : cuts)
+        if (c.axis == cut.axis) fail(span, fmt::format("axis `{}` is grouped twice", cut.axis.name()), "name each axis once");
+      cuts.push_back(cut);
+    } while (mark(","));
+    // Axes that the clause does not name keep their default cut; named ones come in the order of the defaults.
+    for (const Cut& c : cuts) {
+      bool found = false;
+      for (Cut& mine : plan_.group)
+        if (mine.axis == c.axis) {
+          mine = c;
+          found = true;
+        }
+      if (!found) {
+        plan_.group.push_back(c);
+        std::erase(plan_.whole, c.axis);
+      }
+    }
+  }
+
+  void keep() {
+    plan_.keep.clear();
+    const AxisRoles roles = axis_roles(p_, d_);
+    do {
+      const Token t = word("an input", "`keep Q`");
+      Sym found;
+      std::vector<std::string> known;
+      for (const Input& in : p_.inputs) {
+        known.push_back(in.sym.name());
+        if (in.sym.name() == t.text) found = in.sym;
+      }
+      if (!found) {
+        const std::string near = nearest_name(t.text, known);
+        fail(t.span, fmt::format("no input is called `{}`", t.text), near.empty() ? "name inputs of the program" : fmt::format("did you mean `{}`?", near));
+      }
+      if (!contains(roles.kept_inputs, found))
+        fail(t.span, fmt::format("`{}` changes along `{}`, so it cannot be kept", t.text, d_.cascade.axis.name()), "keep inputs that do not have the streamed axis");
+      plan_.keep.push_back(found);
+    } while (mark(","));
+  }
+
+  const Program& p_;
+  const Derivation& d_;
+  Plan plan_;
+  SourceRef source_;
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults) {
+  return ScheduleParser(p, d, text, defaults).parse();
+}
+
+}  // namespace tilewright
