@@ -26,12 +26,15 @@ struct Buffer {
   Space space = Space::Registers;
   Layout layout;               ///< ignored for Memory views
   int slots = 1;               ///< ring slots (Local)
-  int64_t alignment = 16;      ///< bytes (Local)
+  int64_t alignment = 16;      ///< bytes (Local); every slot is aligned to it
   int role = -1;               ///< Registers: the role that owns it
+  Sym shares;                  ///< Local: lies in the bytes of this buffer, slot on slot (null: its own); same slots and element size
   /// Memory view: the tile is read where it lies, at tensor[index] (index over global index symbols); no copy.
   Sym tensor;
   std::vector<Expr> index;
   std::string comment;
+
+  int64_t slot_bytes() const;  ///< of one slot, rounded up to the alignment
 };
 
 /// A ring's signals. `use` numbers (0, 1, 2 …) count uses of the ring; slot = use % slots, phase = use / slots. full completes when
@@ -141,6 +144,10 @@ struct MappedKernel {
 
   const Buffer& buffer(Sym s) const;
   int64_t local_bytes() const;         ///< of all Local buffers, aligned, plus channel signals (16 bytes a slot)
+  /// Byte offset of slot 0 of a Local buffer: buffers lie in descending order of alignment, then in the order of `buffers`.
+  int64_t local_offset(Sym s) const;
+  /// Byte offset of a channel's signals, behind all buffers: full of slot k at +16·k, empty at +16·k + 8.
+  int64_t signal_offset(int channel) const;
   int threads() const;
 };
 
@@ -165,6 +172,8 @@ MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Ma
 
 /// Readable text of every op, buffer and channel.
 std::string print(const Program& p, const MappedProgram& m);
+/// One op in one line, without the bodies of loops and branches.
+std::string print(const MappedKernel& k, const MappedOp& op);
 
 /// Offset in elements of tensor[index] over Stride symbols (composite dimensions expanded: piece stride = stride × sizes of the pieces inside).
 Expr element_offset(const std::vector<Dim>& dims, const std::vector<Expr>& index, const std::vector<Sym>& strides);
