@@ -1,0 +1,241 @@
+#include "tilewright/runtime/compile.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "tilewright/runtime/cache.h"
+#include "tilewright/support/error.h"
+
+extern char** environ;
+
+namespace tilewright {
+
+namespace {
+
+std::atomic<int64_t> compiled{0}, hits{0};
+
+std::string compiler_command() {
+  const char* cxx = std::getenv("CXX");
+  return cxx != nullptr && *cxx != 0 ? cxx : "c++";
+}
+
+std::vector<std::string> words_of(const std::string& s) {
+  std::istringstream in(s);
+  std::vector<std::string> words;
+  for (std::string w; in >> w;) words.push_back(w);
+  return words;
+}
+
+/// Runs a command (no shell), standard output and error into `log`. Returns the exit status, or -1 when it could not be started.
+int run_command(const std::vector<std::string>& command, std::string& log) {
+  std::vector<char*> argv;
+  for (const std::string& w : command) argv.push_back(const_cast<char*>(w.c_str()));
+  argv.push_back(nullptr);
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return -1;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, fds[1], 2);
+  pid_t pid = 0;
+  const int failed = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(fds[1]);
+  if (failed != 0) {
+    close(fds[0]);
+    return -1;
+  }
+  char buffer[4096];
+  for (;;) {
+    const ssize_t n = read(fds[0], buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    log.append(buffer, static_cast<size_t>(n));
+  }
+  close(fds[0]);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/// What identifies the compiler and the machine it compiles for; part of the key.
+const std::string& compiler_identity() {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  std::lock_guard lock(mutex);
+  const std::string command = compiler_command();
+  auto it = known.find(command);
+  if (it != known.end()) return it->second;
+  std::vector<std::string> words = words_of(command);
+  words.push_back("--version");
+  std::string version;
+  if (run_command(words, version) != 0) {
+    throw UserError(Span{}, fmt::format("no C++ compiler: `{}` cannot be run", command),
+                    "install one (on Debian: apt-get install g++) or name it in the environment variable CXX");
+  }
+  // -march=native depends on the processor: the flags the compiler resolves it to are part of the identity.
+  std::string resolved;
+  std::vector<std::string> query = words_of(command);
+  for (const char* w : {"-march=native", "-Q", "--help=target"}) query.emplace_back(w);
+  run_command(query, resolved);
+  return known[command] = version + resolved;
+}
+
+}  // namespace
+
+CompileStats compile_stats() { return {compiled.load(), hits.load()}; }
+
+std::shared_ptr<CpuModule> CpuModule::load(const std::string& source, const std::string& flags) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<CpuModule>> loaded;
+  std::lock_guard lock(mutex);
+  const std::string all_flags = "-x c++ -std=c++17 -O2 -shared -fPIC -fno-math-errno -fno-trapping-math -w " + flags;
+  const std::string key = content_key({source, all_flags, compiler_identity()});
+  if (auto module = loaded[key].lock()) return module;
+  std::string path;
+  if (auto cached = cache_path(key, ".so")) {
+    ++hits;
+    path = *cached;
+  } else {
+    const std::string base = temporary_folder() + "/" + key;
+    if (!write_file_atomically(base + ".cc", std::vector<char>(source.begin(), source.end())))
+      throw UserError(Span{}, fmt::format("{}.cc cannot be written", base), "free some space, or set TMPDIR to a folder that can be written");
+    std::vector<std::string> command = words_of(compiler_command());
+    for (const std::string& w : words_of(all_flags)) command.push_back(w);
+    for (const std::string& w : {std::string("-o"), base + ".so", base + ".cc"}) command.push_back(w);
+    std::string log;
+    const int status = run_command(command, log);
+    ++compiled;
+    if (status != 0) throw InternalError(fmt::format("the compiler `{}` refused an emitted kernel ({}):\n{}", compiler_command(), base + ".cc", log.substr(0, 4000)));
+    path = base + ".so";
+    if (auto binary = read_file(path))
+      if (auto stored = cache_put(key, ".so", *binary)) path = *stored;
+  }
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw InternalError(fmt::format("a compiled kernel cannot be loaded: {}", dlerror()));
+  std::shared_ptr<CpuModule> module(new CpuModule);
+  module->handle_ = handle;
+  loaded[key] = module;
+  return module;
+}
+
+CpuModule::Entry CpuModule::entry(const std::string& kernel) const {
+  void* symbol = dlsym(handle_, kernel.c_str());
+  TW_CHECK(symbol != nullptr, "a compiled kernel lacks its entry " + kernel);
+  return reinterpret_cast<Entry>(symbol);
+}
+
+CpuModule::~CpuModule() {
+  if (handle_ != nullptr) dlclose(handle_);
+}
+
+// NVRTC, loaded at run time.
+namespace {
+
+struct Nvrtc {
+  using Program = struct Opaque*;
+  int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
+  int (*compile)(Program, int, const char* const*) = nullptr;
+  int (*log_size)(Program, size_t*) = nullptr;
+  int (*log)(Program, char*) = nullptr;
+  int (*cubin_size)(Program, size_t*) = nullptr;
+  int (*cubin)(Program, char*) = nullptr;
+  int (*destroy)(Program*) = nullptr;
+  int (*version)(int*, int*) = nullptr;
+};
+
+/// The library's name depends on how CUDA was installed: the system's path first, then the toolkit's folder, then a wheel's name.
+const Nvrtc& nvrtc() {
+  static const Nvrtc table = [] {
+    void* handle = nullptr;
+    std::vector<std::string> names;
+    if (const char* path = std::getenv("TILEWRIGHT_NVRTC"); path != nullptr) names.emplace_back(path);
+    for (const char* n : {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so.13",
+                          "/usr/local/cuda/lib64/libnvrtc.so.12"})
+      names.emplace_back(n);
+    if (const char* home = std::getenv("CUDA_HOME"); home != nullptr) names.push_back(std::string(home) + "/lib64/libnvrtc.so");
+    for (const std::string& n : names)
+      if ((handle = dlopen(n.c_str(), RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
+    if (handle == nullptr)
+      throw UserError(Span{}, "NVRTC (libnvrtc.so) was not found", "install the CUDA toolkit 12.4 or later, or name the library in TILEWRIGHT_NVRTC");
+    Nvrtc t;
+    auto get = [&](auto& f, const char* symbol) {
+      f = reinterpret_cast<std::decay_t<decltype(f)>>(dlsym(handle, symbol));
+      if (f == nullptr) throw UserError(Span{}, fmt::format("NVRTC lacks {}", symbol), "install the CUDA toolkit 12.4 or later");
+    };
+    get(t.create, "nvrtcCreateProgram");
+    get(t.compile, "nvrtcCompileProgram");
+    get(t.log_size, "nvrtcGetProgramLogSize");
+    get(t.log, "nvrtcGetProgramLog");
+    get(t.cubin_size, "nvrtcGetCUBINSize");
+    get(t.cubin, "nvrtcGetCUBIN");
+    get(t.destroy, "nvrtcDestroyProgram");
+    get(t.version, "nvrtcVersion");
+    return t;
+  }();
+  return table;
+}
+
+/// Warnings that mean a serialised or unsafe product; see GPU notes in docs/mapped.md.
+void refuse_unsafe(const std::string& log) {
+  for (const char* code : {"C7510", "C7511", "C7512", "C7513", "C7514"})
+    if (log.find(code) != std::string::npos) throw InternalError(fmt::format("the assembler warns ({}) about an emitted kernel:\n{}", code, log));
+}
+
+}  // namespace
+
+std::vector<char> compile_cuda(const std::string& source, const std::string& arch, std::string* log) {
+  const Nvrtc& rtc = nvrtc();
+  int major = 0, minor = 0;
+  rtc.version(&major, &minor);
+  const std::string arch_flag = "--gpu-architecture=" + arch;
+  const char* options[] = {arch_flag.c_str(), "-default-device", "-std=c++17", "--ptxas-options=-v"};
+  const std::string key = content_key({source, arch, fmt::format("nvrtc {}.{}", major, minor), options[1], options[2], options[3]});
+  if (auto cached = cache_get(key, ".cubin")) {
+    const auto text = cache_get(key, ".log");
+    if (log == nullptr || text) {
+      ++hits;
+      if (log != nullptr) *log = std::string(text->begin(), text->end());
+      return *cached;
+    }
+  }
+  Nvrtc::Program program = nullptr;
+  TW_CHECK(rtc.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr) == 0, "nvrtcCreateProgram failed");
+  const int status = rtc.compile(program, 4, options);
+  ++compiled;
+  size_t size = 0;
+  std::string text;
+  if (rtc.log_size(program, &size) == 0 && size > 1) {
+    text.resize(size);
+    rtc.log(program, text.data());
+    text.resize(std::strlen(text.c_str()));
+  }
+  std::vector<char> cubin;
+  if (status == 0 && rtc.cubin_size(program, &size) == 0) {
+    cubin.resize(size);
+    rtc.cubin(program, cubin.data());
+  }
+  rtc.destroy(&program);
+  if (status != 0 || cubin.empty()) throw InternalError("NVRTC refused an emitted kernel:\n" + text.substr(0, 6000));
+  refuse_unsafe(text);
+  cache_put(key, ".cubin", cubin);
+  cache_put(key, ".log", std::vector<char>(text.begin(), text.end()));
+  if (log != nullptr) *log = text;
+  return cubin;
+}
+
+}  // namespace tilewright
