@@ -10,8 +10,11 @@ constexpr double ln2 = 0.6931471805599453;
 
 Axis make_axis(const std::string& name, Expr size = {}) {
   Sym length = Sym::fresh({.name = name, .kind = SymbolKind::Size, .integer = true, .nonnegative = true});
-  Sym index = Sym::fresh(
-      {.name = name, .kind = SymbolKind::Index, .integer = true, .nonnegative = true, .size = &length.info()});
+  Sym index = Sym::fresh({.name = name,
+                          .kind = SymbolKind::Index,
+                          .integer = true,
+                          .nonnegative = true,
+                          .size = &length.info()});
   return Axis{index, size, {}};
 }
 
@@ -46,8 +49,8 @@ struct Builder {
   TileKernel kernel;
   Body* body = &kernel.body;
 
-  Sym tile(const std::string& name, std::vector<Sym> axes, DType dtype, Level level, Tile::Use use, bool kept = false,
-           int slots = 1) {
+  Sym tile(const std::string& name, std::vector<Sym> axes, DType dtype, Level level, Tile::Use use,
+           bool kept = false, int slots = 1) {
     Sym sym = named(name, SymbolKind::Tile);
     kernel.tiles.push_back({sym, std::move(axes), dtype, level, use, kept, slots});
     return sym;
@@ -88,17 +91,22 @@ TileSample attention_sample(const AttentionOptions& o) {
   p.axes = {b, h, i, j, d, e};
   std::vector<Sym> q_axes{b.index, h.index, i.index, d.index}, k_axes{b.index, h.index, j.index, d.index};
   std::vector<Sym> v_axes{b.index, h.index, j.index, e.index}, o_axes{b.index, h.index, i.index, e.index};
-  Sym Q = named("Q", SymbolKind::Tensor), K = named("K", SymbolKind::Tensor), V = named("V", SymbolKind::Tensor);
+  Sym Q = named("Q", SymbolKind::Tensor), K = named("K", SymbolKind::Tensor),
+      V = named("V", SymbolKind::Tensor);
   Sym O = named("O", SymbolKind::Tensor);
   p.inputs = {{Q, dims_of(q_axes), o.dtype, {}, {}},
               {K, dims_of(k_axes), o.dtype, {}, {}},
               {V, dims_of(v_axes), o.dtype, {}, {}}};
-  Expr present =
-      less_equal(j.index, Expr(i.index) + Expr(j.index.size()) - Expr(i.index.size()));
-  Expr score = reduce(Reducer::Sum, {d.index}, read_at(Q, q_axes) * read_at(K, k_axes)) / sqrt(Expr(d.index.size()));
+  Expr present = less_equal(j.index, Expr(i.index) + Expr(j.index.size()) - Expr(i.index.size()));
+  Expr score =
+      reduce(Reducer::Sum, {d.index}, read_at(Q, q_axes) * read_at(K, k_axes)) / sqrt(Expr(d.index.size()));
   if (o.causal) score = select(present, score, minus_infinity());
-  p.definitions = {{O, o_axes, {}, reduce(Reducer::Sum, {j.index},
-                    reduce(Reducer::Softmax, {j.index}, score) * read_at(V, v_axes)), {}}};
+  p.definitions = {
+      {O,
+       o_axes,
+       {},
+       reduce(Reducer::Sum, {j.index}, reduce(Reducer::Softmax, {j.index}, score) * read_at(V, v_axes)),
+       {}}};
   p.outputs = {{O, dims_of(o_axes), o.dtype, {}}};
 
   TileProgram& t = sample.tiles;
@@ -114,8 +122,10 @@ TileSample attention_sample(const AttentionOptions& o) {
 
   Builder k;
   k.kernel.name = p.name;
-  k.kernel.grid = {group_axis(b.index, 1, 1), group_axis(h.index, 1, 1), group_axis(i.index, o.block, o.piece)};
-  k.kernel.inner = {stream_axis(j.index, o.chunk), whole_axis(d.index, o.features), whole_axis(e.index, o.features)};
+  k.kernel.grid = {group_axis(b.index, 1, 1), group_axis(h.index, 1, 1),
+                   group_axis(i.index, o.block, o.piece)};
+  k.kernel.inner = {stream_axis(j.index, o.chunk), whole_axis(d.index, o.features),
+                    whole_axis(e.index, o.features)};
   k.kernel.heaviest_first = o.causal;
   Sym i_block = k.kernel.grid[2].counter;
 
@@ -264,7 +274,8 @@ TileSample softmax_sample(DType dtype, bool resident, int64_t chunk) {
     k.add(Loop{j.index, {{0, 1, true}}, std::move(pass)});
   } else {
     Expr n = j.index.size();
-    std::vector<Segment> segments{{0, floordiv(n, chunk), false}, {floordiv(n, chunk), ceildiv(n, chunk), true}};
+    std::vector<Segment> segments{{0, floordiv(n, chunk), false},
+                                  {floordiv(n, chunk), ceildiv(n, chunk), true}};
     k.map(rho, minus_infinity());
     k.map(l, 0);
     k.body = &pass;
@@ -313,9 +324,13 @@ TileSample layernorm_matmul_sample(DType dtype) {
   Expr mean = reduce(Reducer::Mean, {c.index}, read_at(x, x_axes));
   Expr variance = reduce(Reducer::Var, {c.index}, read_at(x, x_axes));
   Expr epsilon = Rational(1, 100000);
-  p.definitions = {{y, y_axes, {}, reduce(Reducer::Sum, {c.index},
-                    (read_at(x, x_axes) - mean) * make(Op::Rsqrt, {variance + epsilon}) *
-                    read_at(gamma, {c.index}) * read_at(W, w_axes)), {}}};
+  p.definitions = {{y,
+                    y_axes,
+                    {},
+                    reduce(Reducer::Sum, {c.index},
+                           (read_at(x, x_axes) - mean) * make(Op::Rsqrt, {variance + epsilon}) *
+                               read_at(gamma, {c.index}) * read_at(W, w_axes)),
+                    {}}};
   p.outputs = {{y, dims_of(y_axes), dtype, {}}};
 
   TileProgram& t = sample.tiles;

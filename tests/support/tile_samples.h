@@ -1,11 +1,15 @@
-// Tile programs written by hand, for tests of what comes after them. They use exactly the statements that build_tiles() makes:
-//  - axes of the grid with blocks of one element are scalars: tiles have no such axis, expressions use the index symbol;
-//  - operand tiles have the name of their tensor; those that feed a Dot are at Level::Shared and loaded at the top of their loop,
+// Tile programs written by hand, for tests of what comes after them. They use exactly the statements that
+// build_tiles() makes:
+//  - axes of the grid with blocks of one element are scalars: tiles have no such axis, expressions use the
+//  index symbol;
+//  - operand tiles have the name of their tensor; those that feed a Dot are at Level::Shared and loaded at
+//  the top of their loop,
 //    others are at Level::Registers and loaded before their first use;
 //  - a Map whose value is Read(its own tile) does nothing in plain segments (a mask);
 //  - an elementwise Map writes over a temporary that ends there (S = exp2(k·S − g));
 //  - a tile of a narrower dtype rounds what is written to it; no Cast node is used for that;
-//  - state tiles hold their identity before a streamed loop; for a resident axis they are written whole in its one chunk.
+//  - state tiles hold their identity before a streamed loop; for a resident axis they are written whole in
+//  its one chunk.
 #pragma once
 #include "tilewright/tile/tile_program.h"
 
@@ -18,16 +22,18 @@ struct TileSample {
 
 struct AttentionOptions {
   Guard guard = Guard::Always;
-  bool causal = true;          ///< aligned to the end: j <= i + size(j) − size(i)
-  DType dtype = DType::f16;    ///< of Q, K, V, O; an f32 program has no separate tile P
+  bool causal = true;        ///< aligned to the end: j <= i + size(j) − size(i)
+  DType dtype = DType::f16;  ///< of Q, K, V, O; an f32 program has no separate tile P
   int64_t block = 128, piece = 64, chunk = 128;
-  int64_t features = 128;      ///< size of d and e
+  int64_t features = 128;  ///< size of d and e
   int stages = 2;
 };
 
 /// O[b,h,i,e] = Σ_j softmax_j(Q·K/√d)·V: "group b=1, h=1, i=128/64; stream j=128; keep Q; stages 2".
 TileSample attention_sample(const AttentionOptions& options = {});
-inline TileSample causal_attention_sample(Guard guard = Guard::Always) { return attention_sample({.guard = guard}); }
+inline TileSample causal_attention_sample(Guard guard = Guard::Always) {
+  return attention_sample({.guard = guard});
+}
 inline TileSample global_attention_sample(Guard guard = Guard::Always) {
   return attention_sample({.guard = guard, .causal = false});
 }

@@ -40,8 +40,10 @@ struct Tile {
 struct Stmt;
 using Body = std::vector<Stmt>;
 
-/// tile = elements of `tensor` at `index` (one expression for each piece axis of the tensor, over index symbols).
-struct Load { Sym tile; Sym tensor; std::vector<Expr> index; };
+/// tile = elements of `tensor` at `index`: one expression for each piece axis of the tensor (or axis of the workspace), over index symbols and reads
+/// of tiles loaded before (a table of pages). `present` is null where every index is proved to lie inside the tensor. Else an index outside it is an
+/// error where `present` holds, and where it does not the element is not needed (nothing may be read out of bounds; any value will do).
+struct Load { Sym tile; Sym tensor; std::vector<Expr> index; Expr present; };
 /// tensor[index] = tile, rounded to the tensor's dtype.
 struct Store { Sym tensor; std::vector<Expr> index; Sym tile; };
 /// tile = value at each of its coordinates. In masked segments `masked` replaces it (null: the same).
