@@ -28,6 +28,7 @@ struct CompileOptions {
   std::string schedule;        ///< empty: defaults
   int threads = 0;
   int device = 0;
+  Target mapping = Target::Cuda;  ///< InterpMapped: whose mapping runs (Cuda or Cpu)
   Sym stream;                  ///< streamed axis; null: the first candidate
 };
 
@@ -35,6 +36,7 @@ struct CompileOptions {
 Compilation analyse(const Program& p, const CompileOptions& o);
 /// One plan on through tiles, mapping and source. Each is a pass.
 TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>* times = nullptr);
+/// `target` is Cpu or Cuda.
 MappedProgram lower_mapped(const Compilation& c, const TileProgram& t, Target target, LayoutClass layout, std::vector<PassTime>* times = nullptr);
 std::string lower_source(const Compilation& c, const MappedProgram& m, std::vector<PassTime>* times = nullptr);
 

@@ -1,0 +1,272 @@
+#include "tilewright/driver/kernel.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "tilewright/driver/launch.h"
+#include "tilewright/expr/simplify.h"
+#include "tilewright/map/interpreter.h"
+#include "tilewright/runtime/compile.h"
+#include "tilewright/runtime/cuda.h"
+#include "tilewright/runtime/pool.h"
+
+namespace tilewright {
+
+namespace {
+
+std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+/// A plan brought to machine code for one layout class.
+struct Variant {
+  MappedProgram mapped;
+  std::shared_ptr<CpuModule> cpu;
+  std::unique_ptr<cuda::Module> gpu;
+  std::vector<void*> functions;                           ///< one for each kernel
+  std::vector<std::unique_ptr<cuda::DeviceBuffer>> work;  ///< workspaces, grown as needed
+};
+
+}  // namespace
+
+struct Kernel::Impl {
+  Compilation compilation;
+  CompileOptions options;
+  std::mutex mutex;
+  std::map<size_t, TileProgram> tiles;                        ///< by plan
+  std::map<std::pair<size_t, LayoutClass>, Variant> variants;
+  std::unique_ptr<cuda::DeviceBuffer> dummy;                  ///< what maps of empty arrays point at
+  Counts counts;
+  std::string last_plan;
+
+  Target mapping() const { return options.target == Target::InterpMapped ? options.mapping : options.target; }
+
+  const TileProgram& tile_program(size_t plan) {
+    auto it = tiles.find(plan);
+    if (it == tiles.end()) it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
+    return it->second;
+  }
+
+  Variant& variant(size_t plan, LayoutClass layout) {
+    const auto key = std::make_pair(plan, layout);
+    auto it = variants.find(key);
+    if (it != variants.end()) return it->second;
+    Variant v;
+    v.mapped = lower_mapped(compilation, tile_program(plan), mapping(), layout, &compilation.times);
+    return variants.emplace(key, std::move(v)).first->second;
+  }
+
+  /// Machine code of a variant, made on first use.
+  void finish(Variant& v) {
+    if (!v.functions.empty() || v.mapped.kernels.empty()) return;
+    const std::string source = lower_source(compilation, v.mapped, &compilation.times);
+    if (options.target == Target::Cpu) {
+      v.cpu = CpuModule::load(source, v.mapped.machine.vector.flags);
+      for (const MappedKernel& k : v.mapped.kernels) v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(k.name)));
+    } else {
+      const cuda::DeviceInfo device = cuda::device_info(options.device);
+      if (device.major != 9)
+        throw UserError(Span{}, fmt::format("{} has compute capability {}.{}; kernels are emitted for 9.0", device.name, device.major, device.minor),
+                        "run on a Hopper GPU, or choose --target cpu");
+      v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, "sm_90a"));
+      for (const MappedKernel& k : v.mapped.kernels) v.functions.push_back(v.gpu->function(k.name, k.local_bytes()));
+    }
+  }
+
+  std::pair<size_t, LayoutClass> choose(const Bound& b) {
+    size_t plan = 0;
+    while (plan < compilation.plans.size() && !compilation.plans[plan].when.admits(b.sizes)) ++plan;
+    if (plan == compilation.plans.size()) {
+      std::string limits;
+      for (const auto& [axis, limit] : compilation.plans.back().when.at_most)
+        limits += fmt::format("{} is {}, the plan holds at most {}", axis.name(), b.sizes.at(axis.size()), limit);
+      throw UserError(Span{}, "no plan admits these sizes: " + limits, "drop the schedule, raise the capacity, or stream the axis");
+    }
+    const LayoutClass layout = admits(variant(plan, LayoutClass::Aligned).mapped.layout, b) ? LayoutClass::Aligned : LayoutClass::General;
+    return {plan, layout};
+  }
+
+  void launch_gpu(Variant& v, Bound& b, void* stream) {
+    cuda::use_device(options.device);
+    if (!dummy) dummy = std::make_unique<cuda::DeviceBuffer>(1024);
+    bind_workspaces(v, b, [&](size_t k, int64_t size) {
+      if (v.work.size() <= k) v.work.resize(k + 1);
+      if (!v.work[k] || v.work[k]->bytes() < size) {
+        cuda::synchronize();  // an earlier launch may still use the smaller one
+        v.work[k] = std::make_unique<cuda::DeviceBuffer>(size);
+      }
+      return v.work[k]->data();
+    });
+    for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
+      const MappedKernel& kernel = v.mapped.kernels[k];
+      const int64_t blocks = blocks_of(kernel, b.sizes);
+      if (blocks == 0) continue;
+      std::vector<cuda::EncodedMap> maps;
+      for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
+      cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b), stream);
+    }
+  }
+
+  cuda::EncodedMap encode(const MappedKernel& kernel, const TensorMap& m, const Bound& b) const {
+    const Tensor& t = b.tensors.at(m.tensor);
+    std::map<Sym, int64_t> values = b.sizes;
+    for (const Argument& a : kernel.arguments)
+      if (a.kind == Argument::Kind::Stride) values[a.sym] = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim));
+    std::vector<cuda::MapDimension> dims;
+    bool empty = false;
+    for (const TensorMap::Dimension& d : m.dims) {
+      cuda::MapDimension dim{};
+      const int64_t size = evaluate_integer(d.size, values);
+      int64_t stride = d.stride ? evaluate_integer(d.stride, values) * bytes(m.dtype) : bytes(m.dtype);
+      empty = empty || size == 0;
+      if (size <= 1 && stride % 16 != 0) stride = (stride + 15) / 16 * 16;  // never used, but must be well formed
+      if (stride <= 0) stride = 16;
+      dim.size = static_cast<uint64_t>(std::max<int64_t>(1, size));
+      dim.stride_bytes = static_cast<uint64_t>(stride);
+      dim.box = static_cast<uint32_t>(d.box);
+      dims.push_back(dim);
+    }
+    return cuda::encode_map(empty ? dummy->data() : t.data, name(m.dtype), dims, m.swizzle_bytes);
+  }
+
+  template <class Allocate>
+  void bind_workspaces(const Variant& v, Bound& b, const Allocate& allocate) const {
+    for (size_t k = 0; k < v.mapped.workspaces.size(); ++k) {
+      const Workspace& w = v.mapped.workspaces[k];
+      Tensor t;
+      t.dtype = w.dtype;
+      int64_t elements = 1;
+      for (Sym a : w.axes) {
+        t.shape.push_back(b.sizes.at(a.size()));
+        elements *= t.shape.back();
+      }
+      t.strides = row_major(t.shape);
+      t.data = allocate(k, std::max<int64_t>(16, elements * bytes(w.dtype)));
+      b.tensors[w.sym] = t;
+    }
+  }
+
+  void launch_cpu(Variant& v, Bound& b) const {
+    std::vector<std::vector<char>> work;
+    work.reserve(v.mapped.workspaces.size());
+    bind_workspaces(v, b, [&](size_t, int64_t size) {
+      work.emplace_back(static_cast<size_t>(size) + 64);
+      const auto address = reinterpret_cast<uintptr_t>(work.back().data());
+      return reinterpret_cast<void*>((address + 63) / 64 * 64);
+    });
+    for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
+      struct Context {
+        CpuModule::Entry entry;
+        const int64_t* words;
+      };
+      const std::vector<int64_t> words = words_of(v.mapped.kernels[k], b);
+      Context context{reinterpret_cast<CpuModule::Entry>(v.functions[k]), words.data()};
+      parallel_for(
+          blocks_of(v.mapped.kernels[k], b.sizes), 1, options.threads,
+          [](void* ctx, int64_t begin, int64_t end) {
+            const auto* c = static_cast<const Context*>(ctx);
+            c->entry(c->words, begin, end);
+          },
+          &context);
+    }
+  }
+};
+
+Kernel::Kernel(const Program& p, const CompileOptions& o) : impl_(std::make_unique<Impl>()) {
+  impl_->options = o;
+  impl_->compilation = analyse(p, o);
+}
+
+Kernel::~Kernel() = default;
+
+const Compilation& Kernel::compilation() const { return impl_->compilation; }
+Counts Kernel::counts() const { return impl_->counts; }
+std::string Kernel::last_plan() const { return impl_->last_plan; }
+
+void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params, const std::map<std::string, Tensor>& outputs,
+                 const std::map<std::string, int64_t>& given, void* stream) {
+  const Program& p = impl_->compilation.program;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  auto unknown = [&](const std::string& name, const char* what, const std::vector<std::string>& known) {
+    const std::string near = nearest_name(name, known);
+    throw UserError(Span{}, fmt::format("no {} is called `{}`", what, name), near.empty() ? fmt::format("{}s are: {}", what, fmt::join(known, ", ")) : fmt::format("did you mean `{}`?", near));
+  };
+  std::vector<std::string> input_names, output_names;
+  for (const Input& in : p.inputs) input_names.push_back(in.sym.name());
+  for (const Output& o : p.outputs) output_names.push_back(o.sym.name());
+  for (const auto& [n, t] : inputs) {
+    if (std::find(input_names.begin(), input_names.end(), n) == input_names.end()) unknown(n, "input", input_names);
+    shapes[n] = t.shape;
+  }
+  for (const auto& [n, t] : outputs)
+    if (std::find(output_names.begin(), output_names.end(), n) == output_names.end()) unknown(n, "output", output_names);
+
+  Bound bound;
+  bound.sizes = bind_sizes(p, shapes, given);
+  auto check = [&](const std::map<std::string, Tensor>& arrays, Sym sym, const std::vector<Dim>& dims, DType dtype, const char* what, Span span) {
+    auto it = arrays.find(sym.name());
+    if (it == arrays.end()) throw UserError(span, fmt::format("{} `{}` is missing", what, sym.name()), fmt::format("pass an array of shape {}", shape_text(shape_of(dims, bound.sizes))));
+    Tensor t = it->second;
+    const std::vector<int64_t> expected = shape_of(dims, bound.sizes);
+    if (t.shape != expected)
+      throw UserError(span, fmt::format("{} `{}` has shape {}, the program needs {}", what, sym.name(), shape_text(t.shape), shape_text(expected)), "pass an array of that shape");
+    if (t.dtype != dtype)
+      throw UserError(span, fmt::format("{} `{}` is {}, the program declares {}", what, sym.name(), name(t.dtype), name(dtype)), fmt::format("convert it, or compile with --dtype {}={}", sym.name(), name(t.dtype)));
+    if (t.strides.empty()) t.strides = row_major(t.shape);
+    if (t.strides.size() != t.shape.size())
+      throw UserError(span, fmt::format("{} `{}` has {} strides for shape {}", what, sym.name(), t.strides.size(), shape_text(t.shape)), "give one stride for each dimension");
+    bound.tensors[sym] = t;
+  };
+  for (const Input& in : p.inputs) check(inputs, in.sym, in.dims, in.dtype, "input", in.span);
+  for (const Output& o : p.outputs) check(outputs, o.sym, o.dims, o.dtype, "output", o.span);
+
+  std::lock_guard lock(impl_->mutex);
+  if (impl_->options.target == Target::Interp) {
+    const auto plan = [&] {
+      size_t k = 0;
+      while (k + 1 < impl_->compilation.plans.size() && !impl_->compilation.plans[k].when.admits(bound.sizes)) ++k;
+      return k;
+    }();
+    if (!impl_->compilation.plans[plan].when.admits(bound.sizes)) impl_->choose(bound);  // reports what does not fit
+    std::map<std::string, ArrayView> views;
+    for (const Input& in : p.inputs) {
+      const Tensor& t = bound.tensors.at(in.sym);
+      views[in.sym.name()] = ArrayView{t.dtype, t.data, t.shape, t.strides};
+    }
+    std::map<std::string, MutableArray> results;
+    for (const Output& o : p.outputs) {
+      const Tensor& t = bound.tensors.at(o.sym);
+      results[o.sym.name()] = MutableArray{t.dtype, t.data, t.shape, t.strides};
+    }
+    impl_->counts = interpret(impl_->compilation.elaborated, impl_->tile_program(plan), bound.sizes, views, params, results);
+    impl_->last_plan = print(p, impl_->compilation.plans[plan].plan);
+    return;
+  }
+  const auto [plan, layout] = impl_->choose(bound);
+  Variant& v = impl_->variant(plan, layout);
+  impl_->last_plan = print(p, impl_->compilation.plans[plan].plan) + (layout == LayoutClass::Aligned ? "" : "; layout general");
+  if (impl_->options.target == Target::InterpMapped) {
+    std::map<std::string, ArrayView> views;
+    for (const Input& in : p.inputs) {
+      const Tensor& t = bound.tensors.at(in.sym);
+      views[in.sym.name()] = ArrayView{t.dtype, t.data, t.shape, t.strides};
+    }
+    std::map<std::string, MutableArray> results;
+    for (const Output& o : p.outputs) {
+      const Tensor& t = bound.tensors.at(o.sym);
+      results[o.sym.name()] = MutableArray{t.dtype, t.data, t.shape, t.strides};
+    }
+    interpret(impl_->compilation.elaborated, v.mapped, bound.sizes, views, params, results);
+    return;
+  }
+  if (impl_->options.target == Target::Cuda) cuda::use_device(impl_->options.device);
+  impl_->finish(v);
+  bind_added_axes(v.mapped.axes, bound.sizes);
+  bound.scalars = bind_scalars(p, v.mapped.scalars, bound.sizes, params);
+  if (impl_->options.target == Target::Cpu) {
+    impl_->launch_cpu(v, bound);
+  } else {
+    impl_->launch_gpu(v, bound, stream);
+  }
+}
+
+}  // namespace tilewright
