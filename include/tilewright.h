@@ -7,6 +7,12 @@
 #define TILEWRIGHT_H
 #include <stdint.h>
 
+#if defined(__GNUC__)
+#define TW_API __attribute__((visibility("default")))
+#else
+#define TW_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -29,14 +35,14 @@ typedef struct tw_value {
 
 /* `source` is the text of a program; `target` "cpu", "cuda", "interp", "interp-mapped"; `schedule` NULL or "" for the defaults. `overrides` is NULL or
  * text like "d=64,Q=bf16": literal sizes and dtypes replaced before compilation. */
-tw_kernel* tw_compile(const char* source, const char* target, const char* schedule, const char* overrides);
+TW_API tw_kernel* tw_compile(const char* source, const char* target, const char* schedule, const char* overrides);
 /* Runs; `arrays` holds every input and output. */
-int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw_value* values, int32_t n_values, void* stream);
+TW_API int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw_value* values, int32_t n_values, void* stream);
 /* JSON with inputs, outputs, plans. Valid until the kernel is freed. */
-const char* tw_describe(tw_kernel* kernel);
-void tw_free(tw_kernel* kernel);
-const char* tw_last_error(void);
-const char* tw_version(void);
+TW_API const char* tw_describe(tw_kernel* kernel);
+TW_API void tw_free(tw_kernel* kernel);
+TW_API const char* tw_last_error(void);
+TW_API const char* tw_version(void);
 
 #ifdef __cplusplus
 }
