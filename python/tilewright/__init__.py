@@ -1,0 +1,132 @@
+"""Tilewright from Python: a thin layer of ctypes over the C interface (include/tilewright.h).
+
+    kernel = tilewright.Kernel(open("examples/pf_causal.tw").read(), target="cuda")
+    kernel(Q=q, K=k, V=v, O=o)            # torch tensors (on the GPU) or numpy arrays (target "cpu")
+
+Arrays are NumPy arrays or PyTorch tensors. bf16 needs PyTorch. The library is found in the folder named by TILEWRIGHT_LIBRARY_DIR, in the
+repository's build folder, or where the loader looks.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+
+__all__ = ["Kernel", "TilewrightError", "version"]
+
+
+class TilewrightError(RuntimeError):
+    """The message of a failed call; `status` is 2 for the caller's mistake, 3 for a fault of Tilewright."""
+
+    def __init__(self, message, status=2):
+        super().__init__(message)
+        self.status = status
+
+
+class _Array(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_char_p), ("data", ctypes.c_void_p), ("rank", ctypes.c_int32),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
+
+
+class _Value(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_double)]
+
+
+def _load():
+    here = pathlib.Path(__file__).resolve()
+    folders = [os.environ.get("TILEWRIGHT_LIBRARY_DIR"), here.parents[2] / "build"]
+    names = [str(pathlib.Path(f) / "libtilewright.so") for f in folders if f] + ["libtilewright.so"]
+    errors = []
+    for name in names:
+        try:
+            lib = ctypes.CDLL(name)
+            break
+        except OSError as e:
+            errors.append(str(e))
+    else:
+        raise TilewrightError("libtilewright.so was not found (" + "; ".join(errors) + "): run `make build`, or set TILEWRIGHT_LIBRARY_DIR")
+    lib.tw_compile.restype = ctypes.c_void_p
+    lib.tw_compile.argtypes = [ctypes.c_char_p] * 4
+    lib.tw_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Array), ctypes.c_int32, ctypes.POINTER(_Value), ctypes.c_int32, ctypes.c_void_p]
+    lib.tw_describe.restype = ctypes.c_char_p
+    lib.tw_describe.argtypes = [ctypes.c_void_p]
+    lib.tw_free.argtypes = [ctypes.c_void_p]
+    lib.tw_last_error.restype = ctypes.c_char_p
+    lib.tw_version.restype = ctypes.c_char_p
+    return lib
+
+
+_lib = None
+
+
+def _library():
+    global _lib
+    if _lib is None:
+        _lib = _load()
+    return _lib
+
+
+def version():
+    return _library().tw_version().decode()
+
+
+_DTYPES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int8": "i8", "bool": "bool",
+           "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
+
+
+def _describe(name, x):
+    """(dtype, pointer, shape, strides in elements) of a NumPy array or a PyTorch tensor."""
+    dtype = str(x.dtype).replace("torch.", "")
+    if dtype not in _DTYPES:
+        raise TilewrightError(f"array `{name}` has dtype {dtype}, which no program declares")
+    if hasattr(x, "data_ptr"):
+        return _DTYPES[dtype], x.data_ptr(), tuple(x.shape), tuple(x.stride())
+    if any(s % x.itemsize for s in x.strides):
+        raise TilewrightError(f"array `{name}` has strides that are not whole elements")
+    return _DTYPES[dtype], x.ctypes.data, x.shape, tuple(s // x.itemsize for s in x.strides)
+
+
+class Kernel:
+    """A compiled program. Calling it runs it on named arrays; on CUDA it returns at once, on PyTorch's current stream."""
+
+    def __init__(self, source, target="cpu", schedule="", overrides=""):
+        self._handle = None
+        lib = _library()
+        self.target = target
+        self._handle = lib.tw_compile(source.encode(), target.encode(), schedule.encode(), overrides.encode())
+        if not self._handle:
+            raise TilewrightError(lib.tw_last_error().decode())
+        self.info = json.loads(lib.tw_describe(self._handle).decode())
+
+    def prepare(self, sizes=None, params=None, **arrays):
+        """Packs the arguments once; `run` with the result launches without the cost of packing."""
+        keep = []
+        packed = (_Array * len(arrays))()
+        for slot, (name, x) in zip(packed, arrays.items()):
+            dtype, pointer, shape, strides = _describe(name, x)
+            slot.name, slot.dtype, slot.data, slot.rank = name.encode(), dtype.encode(), pointer, len(shape)
+            slot.shape = (ctypes.c_int64 * len(shape))(*shape)
+            slot.strides = (ctypes.c_int64 * len(shape))(*strides)
+            keep.append(x)
+        values = {**(sizes or {}), **(params or {})}
+        packed_values = (_Value * len(values))(*[(n.encode(), float(v)) for n, v in values.items()])
+        return packed, len(arrays), packed_values, len(values), keep
+
+    def run(self, prepared, stream=None):
+        if stream is None and self.target == "cuda":
+            import torch
+
+            stream = torch.cuda.current_stream().cuda_stream
+        packed, n, values, n_values, _ = prepared
+        lib = _library()
+        status = lib.tw_run(self._handle, packed, n, values, n_values, stream or None)
+        if status:
+            raise TilewrightError(lib.tw_last_error().decode(), status)
+
+    def __call__(self, sizes=None, params=None, stream=None, **arrays):
+        self.run(self.prepare(sizes, params, **arrays), stream)
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            _library().tw_free(self._handle)
+            self._handle = None
