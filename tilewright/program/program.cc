@@ -1,0 +1,104 @@
+#include "tilewright/program/program.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tilewright/program/syntax.h"
+#include "tilewright/program/verify.h"
+
+namespace tilewright {
+
+namespace {
+
+std::vector<Sym> flat(const std::vector<Dim>& dims) {
+  std::vector<Sym> all;
+  for (const Dim& d : dims) all.insert(all.end(), d.pieces.begin(), d.pieces.end());
+  return all;
+}
+
+/// Offset of the first byte that is not UTF-8 text, or npos.
+size_t first_non_text(const std::string& text) {
+  for (size_t k = 0; k < text.size();) {
+    const unsigned char c = static_cast<unsigned char>(text[k]);
+    const size_t more = c < 0x80 ? 0 : (c >> 5) == 6 ? 1 : (c >> 4) == 14 ? 2 : (c >> 3) == 30 ? 3 : 4;
+    if (c == 0 || more == 4 || k + more >= text.size() + (more == 0)) return k;
+    for (size_t m = 1; m <= more; ++m)
+      if ((static_cast<unsigned char>(text[k + m]) & 0xC0) != 0x80) return k;
+    k += more + 1;
+  }
+  return std::string::npos;
+}
+
+}  // namespace
+
+std::vector<Sym> Input::axes() const { return flat(dims); }
+std::vector<Sym> Output::axes() const { return flat(dims); }
+
+const Axis* Program::axis(const std::string& wanted) const {
+  for (const Axis& a : axes)
+    if (a.name() == wanted) return &a;
+  return nullptr;
+}
+
+const Axis& Program::axis(Sym index) const {
+  for (const Axis& a : axes)
+    if (a.index == index) return a;
+  TW_CHECK(false, "no axis has the index symbol " + index.name());
+}
+
+const Input* Program::input(Sym tensor) const {
+  for (const Input& in : inputs)
+    if (in.sym == tensor) return &in;
+  return nullptr;
+}
+
+const Definition* Program::definition(Sym tensor) const {
+  for (const Definition& d : definitions)
+    if (d.sym == tensor) return &d;
+  return nullptr;
+}
+
+std::vector<Sym> Program::tensor_axes(Sym tensor) const {
+  if (const Input* in = input(tensor)) return in->axes();
+  if (const Definition* d = definition(tensor)) return d->axes;
+  TW_CHECK(false, "no tensor of the program is " + tensor.name());
+}
+
+Span Program::span_of(Expr e) const {
+  if (!e) return {};
+  if (const auto found = spans.find(e); found != spans.end()) return found->second;
+  for (Expr a : e.args())
+    if (Span s = span_of(a)) return s;
+  return {};
+}
+
+Program parse_program(const SourceRef& source, const Overrides& overrides) {
+  Diagnostics diagnostics;
+  const SyntaxTree tree = parse_syntax(source, diagnostics);
+  Program p = Verifier(source, overrides, diagnostics).run(tree);
+  diagnostics.throw_if_any();
+  return p;
+}
+
+Program load_program(const std::string& path, const Overrides& overrides) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw UserError({}, fmt::format("cannot read {}: it is a folder", path), "give the path of a .tw file");
+  std::ifstream file(path, std::ios::binary);
+  const int reason = errno;
+  if (!file) throw UserError({}, fmt::format("cannot read {}: {}", path, std::strerror(reason)), "give the path of a .tw file");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) throw UserError({}, fmt::format("cannot read {}: the disk reports an error", path));
+  auto source = std::make_shared<SourceText>(SourceText{path, std::move(text)});
+  const size_t bad = first_non_text(source->text);
+  if (bad != std::string::npos)
+    throw UserError({source, bad, bad + 1}, fmt::format("{} is not a text: byte {} is not UTF-8", path, bad), "give the path of a .tw file");
+  return parse_program(source, overrides);
+}
+
+}  // namespace tilewright
