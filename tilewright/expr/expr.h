@@ -93,6 +93,7 @@ class Expr {
   Expr(Sym s);          // NOLINT
   static Expr real(double x);  ///< inf, nan or any double (becomes Constant when it is a small rational)
   static Expr infinity() { return real(__builtin_inf()); }
+  static Expr of(const Node* interned) { Expr e; e.node_ = interned; return e; }  ///< null for null
 
   const Node* operator->() const { return node_; }
   const Node& operator*() const { return *node_; }

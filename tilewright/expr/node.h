@@ -20,6 +20,7 @@ struct InternedNode : Node {
   NodeFacts facts;
   mutable std::atomic<const Node*> canonical{nullptr};               ///< simplify() of this node
   mutable std::atomic<const std::vector<Sym>*> free_syms{nullptr};   ///< free symbols in first-occurrence order
+  mutable std::atomic<uint8_t> sign{0};                              ///< SignFacts (interval.cc); 0: not known yet
 };
 
 inline const InternedNode& interned(Expr e) { return static_cast<const InternedNode&>(*e); }

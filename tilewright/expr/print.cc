@@ -101,17 +101,16 @@ Text print_product(const std::vector<Expr>& factors) {
       } else if (c != Rational(1)) {
         over.push_back(t.text);
       }
-      if (minus && c == Rational(1) && factors.size() == 1) over.push_back("1");
     } else if (f.is(Op::Pow) && f.arg(1).rational() && f.arg(1).rational()->num() < 0 && factors.size() > 1) {
       under.push_back(print_power(f.arg(0), -*f.arg(1).rational()).in(kUnary));
     } else {
       Text t = print(f);
-      over.push_back(over.empty() ? t.in(kMul) : t.in(kUnary));
+      // -x // y would read as (-x) // y.
+      over.push_back(t.in(over.empty() && !minus ? kMul : kUnary));
     }
   }
   std::string out = minus ? "-" : "";
   if (over.empty()) over.push_back("1");
-  // -a * b reads as (-a) * b, the same number; -(a ** b) needs no parentheses.
   for (size_t k = 0; k < over.size(); ++k) out += (k ? " * " : "") + over[k];
   for (const std::string& u : under) out += " / " + u;
   return {out, over.size() + under.size() == 1 && minus ? kUnary : kMul};

@@ -12,19 +12,24 @@ namespace tilewright {
 ///  - only Constant Real Symbol Read Add Mul Pow Exp Log Tanh Sigmoid Erf Abs Floor Round Sign Max Min Select Lt Le Eq Ne And Or Not
 ///    FloorDiv Mod Cast Reduce RangeSum occur. Sub, Neg → Add with coefficient −1; Div → Mul with Pow −1; sqrt, rsqrt → Pow ±1/2;
 ///    exp2(x) → Exp(x·log 2), log2(x) → Log(x)·(log 2)⁻¹; log 2 stays symbolic and cancels.
-///  - sums are flat, like terms collected, constants first, terms ordered by Expr order; products flat, equal bases collected
-///    (powers of numbers folded exactly; of roots kept exact, e.g. 128^(-1/2)); Exp(a)·Exp(b) → Exp(a+b).
-///    Products are not expanded over sums unless expand() is called.
+///  - sums are flat, like terms collected, constants first, terms in structural order (operator, symbols by creation, arguments: it does not
+///    depend on how the expression was built); products flat, equal bases collected (powers of numbers folded exactly; roots kept
+///    exact with prime bases, 128^(-1/2) = 1/16·2^(1/2)); Exp(a)·Exp(b) → Exp(a+b). Numbers are distributed over sums; other products are
+///    not, except in exponents: exp(c·(x − m)) = exp(c·x − c·m), unless expand() is called. x − x = 0 and x·x⁻¹ = 1 over the reals;
+///    0·x stays unless x is known to be finite.
 ///  - integer comparisons (both sides integer) are `0 <= e` or `e == 0` / `e != 0` with e's content divided out (gcd), e canonical; `not` is pushed
 ///    to atoms; and/or are flat, sorted, without duplicates.
-///  - Select: constant conditions folded; a negated condition swaps the branches; the condition with the smaller canonical form (positive
-///    polarity) is kept; Select(a, Select(b, x, z), z) → Select(a and b, x, z).
-///  - Reduce sum: factors free of the bound axes move outside; nested sums over independent axes merge; bound axes sorted. Reduce max/min: a provably
+///  - real comparisons keep their sides; not (a < b) of reals stays, since b <= a differs for NaN.
+///  - Select: constant conditions folded; inside a branch the condition is known; a negated condition swaps the branches; the polarity with
+///    −inf, inf, 0 or another number (in this order) in the else branch is kept, else the condition with the smaller canonical form;
+///    Select(a, Select(b, x, z), z) → Select(a and b, x, z); constant factors leave where(c, k·x, 0) and, if positive, where(c, k·x, ±inf).
+///  - Reduce sum: factors free of the bound axes move outside, factors where(c, x, 0) become one condition of the body, conditions free of the
+///    axes move outside; nested sums over independent axes merge; bound axes sorted. Reduce max/min: a provably
 ///    positive constant factor (free of index symbols) and an addend free of the axes move outside.
 ///  - FloorDiv/Mod of sums: multiples of a constant divisor move out.
 Expr simplify(Expr e);
 
-/// Products distributed over sums, integer powers of sums multiplied out, then simplify().
+/// Products distributed over sums, integer powers of sums multiplied out, sums over axes split by terms, then simplify().
 Expr expand(Expr e);
 
 /// True when simplify(expand(a − b)) is zero.
@@ -37,7 +42,8 @@ struct Interval {
 using Ranges = std::map<Sym, Interval>;
 
 /// Bounds of `e` given ranges of symbols. Index symbols default to [0, +inf), sizes to [0, +inf), positive symbols to (0, +inf). Tensor
-/// reads default to all reals. Difference with a maximum of the same quantity: u − reduce max u <= 0 is known.
+/// reads default to all reals (ranges may hold a tensor's symbol). u − reduce max u <= 0 and the like are known, also with a positive factor and,
+/// inside Select(c, …), with a maximum of where(c, u, −inf).
 Interval bounds(Expr e, const Ranges& ranges = {});
 bool provably_positive(Expr e);      ///< > 0
 bool provably_nonnegative(Expr e);   ///< >= 0
