@@ -1,0 +1,12 @@
+// The verbs. Each adds its options to the application and sets its callback; the exit status goes to `status`.
+#pragma once
+#include "cli/options.h"
+
+namespace tilewright::cli {
+
+void add_run(CLI::App& app, int& status);
+void add_check(CLI::App& app, int& status);
+void add_derive(CLI::App& app, int& status);
+void add_emit(CLI::App& app, int& status);
+
+}  // namespace tilewright::cli

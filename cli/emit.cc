@@ -1,0 +1,99 @@
+// tilewright emit: any value on the way from text to source.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "tilewright/program/elaborate.h"
+
+namespace tilewright::cli {
+
+namespace {
+
+const std::vector<std::string> kStages = {"program", "plan", "tile", "mapped", "source"};
+
+/// The plan that the given sizes choose; without sizes the last one, which has no condition.
+const Plan& chosen_plan(const Compilation& c, const std::map<std::string, int64_t>& sizes) {
+  for (const GuardedPlan& g : c.plans) {
+    bool admitted = !g.when.at_most.empty();
+    for (const auto& [axis, limit] : g.when.at_most) {
+      auto it = sizes.find(axis.name());
+      admitted = admitted && it != sizes.end() && it->second <= limit;
+    }
+    if (admitted) return g.plan;
+  }
+  return c.plans.back().plan;
+}
+
+}  // namespace
+
+void add_emit(CLI::App& app, int& status) {
+  auto o = std::make_shared<Options>();
+  auto stage = std::make_shared<std::string>("source");
+  auto layout = std::make_shared<std::string>("aligned");
+  auto timings = std::make_shared<bool>(false);
+  auto canonical = std::make_shared<bool>(false);
+  CLI::App* verb = app.add_subcommand("emit", "print the program, plan, tile program, mapped program or source");
+  add_common(*verb, *o);
+  verb->add_option("--stage", *stage, "program, plan, tile, mapped or source")->capture_default_str();
+  verb->add_option("--layout", *layout, "aligned or general: which layout class to map for")->capture_default_str();
+  verb->add_flag("--canonical", *canonical, "tile: rename everything by order of occurrence");
+  verb->add_flag("--timings", *timings, "print each pass and its time on standard error");
+  verb->callback([=, &status] {
+    status = guarded([&] {
+      if (std::find(kStages.begin(), kStages.end(), *stage) == kStages.end()) {
+        const std::string near = nearest_name(*stage, kStages);
+        throw UserError(Span{}, fmt::format("no stage is called `{}`", *stage), near.empty() ? "stages are program, plan, tile, mapped, source" : fmt::format("did you mean `{}`?", near));
+      }
+      if (*layout != "aligned" && *layout != "general") throw UserError(Span{}, fmt::format("no layout class is called `{}`", *layout), "use aligned or general");
+      std::map<std::string, int64_t> sizes;
+      const Program p = load(*o, sizes);
+      std::string text;
+      std::vector<PassTime> times;
+      if (*stage == "program") {
+        text = print(p);
+      } else {
+        const CompileOptions options = compile_options(*o, p);
+        const Compilation c = analyse(p, options);
+        times = c.times;
+        const Plan& plan = chosen_plan(c, sizes);
+        if (*stage == "plan") {
+          for (const GuardedPlan& g : c.plans) {
+            std::string when;
+            for (const auto& [axis, limit] : g.when.at_most) when += fmt::format("{}size({}) <= {}", when.empty() ? "# when " : " and ", axis.name(), limit);
+            text += fmt::format("{}{}{}\n", when, when.empty() ? "" : "\n", print(p, g.plan));
+          }
+        } else {
+          const TileProgram tiles = lower(c, plan, &times);
+          if (*stage == "tile") {
+            text = print(c.elaborated, tiles, *canonical);
+          } else {
+            Target target = options.target;
+            if (target == Target::Interp || target == Target::InterpMapped) target = options.mapping;
+            const MappedProgram mapped = lower_mapped(c, tiles, target, *layout == "aligned" ? LayoutClass::Aligned : LayoutClass::General, &times);
+            text = *stage == "mapped" ? print(c.elaborated, mapped) : lower_source(c, mapped, &times);
+          }
+        }
+      }
+      if (*timings) {
+        double total = 0;
+        for (const PassTime& t : times) {
+          fmt::print(stderr, "{:<12} {:8.3f} ms\n", t.name, t.milliseconds);
+          total += t.milliseconds;
+        }
+        fmt::print(stderr, "{:<12} {:8.3f} ms\n", "total", total);
+      }
+      if (o->json) {
+        nlohmann::json j{{"stage", *stage}, {"text", text}};
+        for (const PassTime& t : times) j["milliseconds"][t.name] = t.milliseconds;
+        fmt::print("{}\n", j.dump(1));
+      } else {
+        fmt::print("{}", text);
+        if (!text.empty() && text.back() != '\n') fmt::print("\n");
+      }
+      return 0;
+    });
+  });
+}
+
+}  // namespace tilewright::cli
