@@ -1,0 +1,64 @@
+#include "tilewright/hardware/machine.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace tilewright {
+namespace {
+
+VectorUnit portable() {
+#if defined(__aarch64__)
+  return {.bytes = 16, .registers = 32, .isa = "portable", .flags = ""};
+#else
+  return {.bytes = 16, .registers = 16, .isa = "portable", .flags = ""};
+#endif
+}
+
+/// The widest unit of this processor that is not wider than `wanted`.
+VectorUnit detect(const std::string& wanted) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx512 && wanted != "avx2" && wanted != "portable")
+    return {.bytes = 64, .registers = 32, .isa = "avx512", .flags = "-march=native"};
+  // Where the override narrows the unit, the compiler must not know the wider one.
+  if (avx2 && wanted != "portable")
+    return {.bytes = 32,
+            .registers = 16,
+            .isa = "avx2",
+            .flags = avx512 ? "-march=haswell -mtune=native" : "-march=native"};
+#else
+  (void)wanted;
+#endif
+  return portable();
+}
+
+}  // namespace
+
+Machine sm90() {
+  Machine m;
+  m.name = "h200";
+  m.shared_bytes = 227 * 1024;
+  m.registers_per_thread = 255;
+  m.threads_per_block = 1024;
+  m.multiprocessors = 132;
+  return m;
+}
+
+Machine this_cpu() {
+  const char* wanted = std::getenv("TILEWRIGHT_CPU_ISA");
+  Machine m;
+  m.vector = detect(wanted ? wanted : "");
+  m.name = "cpu-" + m.vector.isa;
+  m.shared_bytes = 4 << 20;  // local tiles lie on the stack of a thread, of which there are 8 MiB
+  m.registers_per_thread = m.vector.registers;
+  m.threads_per_block = 1;
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  m.multiprocessors = cores > 0 ? int(cores) : 1;
+  return m;
+}
+
+}  // namespace tilewright
