@@ -68,7 +68,8 @@ struct Vote { Expr condition; std::vector<Sym> axes; Frame frame; std::vector<Us
 struct Wait { int channel = 0; bool full = true; Expr use; };                  ///< all threads of the role
 struct Arrive { int channel = 0; bool full = false; Expr use; Scope per = Scope::Warp; };  ///< one arrival per scope instance
 /// Asynchronous copy memory → Local by one elected thread, completing on channel.full(use), whose bytes it announces. Zero fill outside the array.
-struct CopyAsync { std::string atom; Sym buffer; Expr use; int channel = 0; int tensor_map = 0; std::vector<Expr> coordinates; int64_t bytes = 0; };
+struct CopyAsync { std::string atom; Sym buffer; Expr use; int channel = 0; int tensor_map = 0; std::vector<Expr> coordinates; int64_t bytes = 0;
+  int64_t offset = 0; };  ///< elements behind the start of the slot where the box lands (several copies may fill one slot)
 /// Synchronous copy memory → Local or Registers by all threads of the role; converts dtype, zero fill outside the array (and outside frame extents up to the layout's padding).
 struct Copy { std::string atom; Sym buffer; Expr use; Sym tensor; std::vector<Expr> index; Frame frame; };
 /// Synchronous store to memory, clipped to the array (and frame extents); rounds to the tensor's dtype.
