@@ -163,13 +163,15 @@ inline Expr ceildiv(Expr a, Expr b) { return floordiv(a + b - 1, b); }
 /// The same node with other children (same payload).
 Expr with_args(Expr e, std::vector<Expr> args);
 
-/// Free symbols: Symbol leaves that are not bound, in first-occurrence order. Tensor and tile names of reads are not included.
+/// Free symbols: Symbol leaves that are not bound, in first-occurrence order. Tensor and tile names of reads are not included. The axes of a
+/// softmax are free: its value depends on them.
 std::vector<Sym> free_symbols(Expr e);
 bool depends_on(Expr e, Sym s);
 /// Tensors and tiles read, in first-occurrence order.
 std::vector<Sym> tensors_read(Expr e);
 
-/// Replaces free occurrences of symbols; renames bound symbols where a replacement would be captured.
+/// Replaces free occurrences of symbols at once; renames bound symbols where a replacement would be captured (always to the same names, so that
+/// equal renamings stay equal). InternalError for an axis of a softmax, whose two roles only elaborate() separates.
 using Substitution = std::vector<std::pair<Sym, Expr>>;
 Expr substitute(Expr e, const Substitution& s);
 /// Rewrites bottom-up: `f` sees each node with rewritten children and returns its replacement (or the node itself). Shared nodes are

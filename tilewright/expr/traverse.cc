@@ -6,14 +6,20 @@
 
 #include "tilewright/expr/expr.h"
 #include "tilewright/expr/node.h"
+#include "tilewright/support/error.h"
 
 namespace tilewright {
 namespace {
 
 bool contains(const std::vector<Sym>& list, Sym s) { return std::find(list.begin(), list.end(), s) != list.end(); }
 
-/// Arguments of `e` in which its bound symbols are in scope: all of a Reduce, the body of a RangeSum.
-bool in_scope(Expr e, size_t arg) { return e.is(Op::Reduce) || (e.is(Op::RangeSum) && arg == 2); }
+bool is_softmax(Expr e) { return e.is(Op::Reduce) && e->reducer == Reducer::Softmax; }
+
+/// Is `s` bound in argument `arg` of `e`? The body of a Reduce and of a RangeSum; a softmax keeps its axes, so that its value depends on them.
+bool binds(Expr e, size_t arg, Sym s) {
+  if (!(e.is(Op::Reduce) || (e.is(Op::RangeSum) && arg == 2)) || is_softmax(e)) return false;
+  return contains(e->bound, s);
+}
 
 template <class T>
 int order(const T& a, const T& b) {
@@ -31,7 +37,7 @@ const std::vector<Sym>& free_symbols_of(Expr e) {
   } else {
     for (size_t k = 0; k < n.args.size(); ++k)
       for (Sym s : free_symbols_of(n.args[k]))
-        if (!contains(*found, s) && !(in_scope(e, k) && contains(n.bound, s))) found->push_back(s);
+        if (!contains(*found, s) && !binds(e, k, s)) found->push_back(s);
   }
   const std::vector<Sym>* expected = nullptr;
   if (n.free_syms.compare_exchange_strong(expected, found, std::memory_order_acq_rel)) return *found;
@@ -130,6 +136,9 @@ class Substituter {
     Node n = *e;
     Expr& body = n.args.back();
     for (size_t k = 0; k + 1 < n.args.size(); ++k) n.args[k] = (*this)(n.args[k]);
+    if (is_softmax(e))
+      for (auto& [from, to] : substitution_)
+        TW_CHECK(!contains(n.bound, from), "the axis of a softmax can be replaced only after elaborate()");
     Substitution inner;
     for (auto& pair : substitution_)
       if (!contains(n.bound, pair.first) && depends_on(body, pair.first)) inner.push_back(pair);
