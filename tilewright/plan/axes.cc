@@ -39,11 +39,7 @@ AxisRoles axis_roles(const Program& p, const Derivation& d) {
   for (const Reduction& r : d.cascade.reductions)
     for (Sym s : r.axes)
       if (s != stream) add(roles.free, s);
-  // The order of declaration is the order of the grid: outputs may be permuted, blocks need not be.
-  std::vector<Sym> ordered;
-  for (const Axis& a : p.axes)
-    if (contains(roles.free, a.index)) ordered.push_back(a.index);
-  roles.free = ordered;
+  // The grid follows the memory order of the outputs, so it does not depend on the order of declaration.
 
   std::vector<std::pair<Sym, std::vector<Sym>>> reads;
   auto collect = [&](Expr e) {

@@ -5,7 +5,7 @@
 namespace tilewright {
 
 struct AxisRoles {
-  std::vector<Sym> free;     ///< axes of the outputs and results without the streamed one, outermost first
+  std::vector<Sym> free;     ///< axes of the outputs (in memory order), then of results, without the streamed one
   std::vector<Sym> inner;    ///< axes bound inside bodies (contracted within a chunk)
   std::vector<Sym> streamed_inputs;  ///< arrays read along the streamed axis
   std::vector<Sym> kept_inputs;      ///< arrays that the bodies read without the streamed axis
