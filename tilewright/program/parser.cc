@@ -124,6 +124,11 @@ class Parser {
       diagnostics_.fail(bracket.span, fmt::format("`{}` is not closed", bracket.text),
                         fmt::format("add `{}`", bracket.is("(") ? ")" : "]"));
     }
+    if (!open_.empty() && ((t.is(")") && open_.back().is("[")) || (t.is("]") && open_.back().is("(")))) {
+      const Token& bracket = open_.back();
+      diagnostics_.fail(bracket.span, fmt::format("`{}` is not closed before `{}`", bracket.text, t.text),
+                        fmt::format("add `{}`", bracket.is("(") ? ")" : "]"));
+    }
     if (hint.empty() && t.is("=")) hint = "`=` defines; `==` compares";
     if (hint.empty() && (t.is(")") || t.is("]"))) hint = "no bracket is open that it could close";
     if (hint.empty() && (t.kind == TokenKind::Name || t.kind == TokenKind::Number || t.is("(")) &&
@@ -324,11 +329,11 @@ class Parser {
   // ---- expressions ------------------------------------------------------------------------------------------
 
   struct Nested {
-    explicit Nested(Parser& p) : p(p) {
-      if (++p.nesting_ > nesting_limit) p.too_deep(p.peek().span);
+    explicit Nested(Parser& of) : parser(of) {
+      if (++parser.nesting_ > nesting_limit) parser.too_deep(parser.peek().span);
     }
-    ~Nested() { --p.nesting_; }
-    Parser& p;
+    ~Nested() { --parser.nesting_; }
+    Parser& parser;
   };
 
   [[noreturn]] void too_deep(const Span& where) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "tilewright/program/syntax.h"
 #include "tilewright/program/verify.h"
@@ -71,9 +72,13 @@ std::vector<Sym> Program::tensor_axes(Sym tensor) const {
 
 Span Program::span_of(Expr e) const {
   if (!e) return {};
-  if (const auto found = spans.find(e); found != spans.end()) return found->second;
-  for (Expr a : e.args())
-    if (Span s = span_of(a)) return s;
+  std::vector<Expr> queue = {e};  // breadth first: the nearest child, each node once
+  std::set<Expr> seen = {e};
+  for (size_t k = 0; k < queue.size(); ++k) {
+    if (const auto found = spans.find(queue[k]); found != spans.end()) return found->second;
+    for (Expr a : queue[k].args())
+      if (seen.insert(a).second) queue.push_back(a);
+  }
   return {};
 }
 
@@ -97,7 +102,7 @@ Program load_program(const std::string& path, const Overrides& overrides) {
   auto source = std::make_shared<SourceText>(SourceText{path, std::move(text)});
   const size_t bad = first_non_text(source->text);
   if (bad != std::string::npos)
-    throw UserError({source, bad, bad + 1}, fmt::format("{} is not a text: byte {} is not UTF-8", path, bad), "give the path of a .tw file");
+    throw UserError({}, fmt::format("{} is not a text: byte {} is not UTF-8", path, bad), "give the path of a .tw file");
   return parse_program(source, overrides);
 }
 

@@ -28,7 +28,9 @@ class Binder {
     for (const Axis& a : program_.axes)
       if (a.baked()) set(a, a.size.rational()->num(), "its declaration", a.span);
     for (const auto& [name, size] : given_) from_command(name, size);
-    for (const auto& [name, shape] : shapes_) from_array(name, shape);
+    for (const auto& [name, shape] : shapes_) check_input_name(name);
+    for (const Input& in : program_.inputs)
+      if (const auto found = shapes_.find(in.sym.name()); found != shapes_.end()) from_array(in, found->second);
     while (composite_round() || declared_round()) {
     }
     check_declared();
@@ -75,31 +77,29 @@ class Binder {
     set(*a, size, fmt::format("--size {}={}", name, size), a->span);
   }
 
-  void from_array(const std::string& name, const std::vector<int64_t>& shape) {
-    const Input* in = nullptr;
+  void check_input_name(const std::string& name) const {
     std::vector<std::string> names;
-    for (const Input& i : program_.inputs) {
-      names.push_back(i.sym.name());
-      if (i.sym.name() == name) in = &i;
-    }
-    if (!in) {
-      const std::string near = nearest_name(name, names);
-      throw UserError({}, fmt::format("the program has no input `{}`", name),
-                      near.empty() ? fmt::format("its inputs are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", near));
-    }
-    if (shape.size() != in->dims.size())
-      throw UserError(in->span,
-                      fmt::format("`{0}` is declared as {0}{1}, {2} dimension{3}, and the array has shape {4}", name, dims_text(in->dims),
-                                  in->dims.size(), in->dims.size() == 1 ? "" : "s", shape_text(shape)),
+    for (const Input& in : program_.inputs) names.push_back(in.sym.name());
+    if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    const std::string near = nearest_name(name, names);
+    throw UserError({}, fmt::format("the program has no input `{}`", name),
+                    near.empty() ? fmt::format("its inputs are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", near));
+  }
+
+  void from_array(const Input& in, const std::vector<int64_t>& shape) {
+    if (shape.size() != in.dims.size())
+      throw UserError(in.span,
+                      fmt::format("`{0}` is declared as {0}{1}, {2} dimension{3}, and the array has shape {4}", in.sym.name(), dims_text(in.dims),
+                                  in.dims.size(), in.dims.size() == 1 ? "" : "s", shape_text(shape)),
                       "give an array with one dimension for each declared one; a composite (k g) is one dimension");
     for (size_t k = 0; k < shape.size(); ++k) {
-      const Dim& d = in->dims[k];
+      const Dim& d = in.dims[k];
       if (shape[k] < 0)
-        throw UserError(in->span, fmt::format("the array for `{}` has shape {}", name, shape_text(shape)), "a size is not negative");
+        throw UserError(in.span, fmt::format("the array for `{}` has shape {}", in.sym.name(), shape_text(shape)), "a size is not negative");
       if (d.pieces.size() == 1)
-        set(program_.axis(d.pieces[0]), shape[k], described(*in, shape), in->span);
+        set(program_.axis(d.pieces[0]), shape[k], described(in, shape), in.span);
       else
-        composites_.push_back({in, k, shape});
+        composites_.push_back({&in, k, shape});
     }
   }
 

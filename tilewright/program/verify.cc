@@ -55,7 +55,7 @@ Program Verifier::run(const SyntaxTree& tree) {
   }
   check_sizes();
   check_overrides();
-  if (!has_output) {
+  if (!has_output && !diagnostics_.any()) {
     const size_t end = source_->text.size();
     diagnostics_.add({source_, end, end}, "the program has no output",
                      has_definition ? fmt::format("end it with: output {}",

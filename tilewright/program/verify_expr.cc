@@ -55,7 +55,7 @@ std::vector<Expr> split_index(Expr flat, const Dim& dim) {
     const Expr size(dim.pieces[k].size());
     const Expr shifted = inner ? floordiv(flat, inner) : flat;
     pieces[k] = k == 0 ? shifted : mod(shifted, size);
-    inner = inner ? inner * size : size;
+    inner = inner ? size * inner : size;
   }
   return pieces;
 }
@@ -154,8 +154,8 @@ Verifier::Value Verifier::expression_node(const Syntax& s, Scope& scope) {
     case Syntax::Kind::Size: return {Expr(axis_named(s.idents[0], &scope).size()), ValueType::Int};
     case Syntax::Kind::Reduce: return reduction(s, scope);
     case Syntax::Kind::TopK:
-      diagnostics_.fail(s.name_span, fmt::format("`{}` is not supported yet", s.name),
-                        "argmax and max give the first; the others can be found on the host from the scores as an output");
+      diagnostics_.fail(s.name_span, fmt::format("`{}` is not supported yet: the k largest elements have no state to stream with", s.name),
+                        "argmax and max give the first of them; the scores can be an output and be sorted outside");
     case Syntax::Kind::Call: return call(s, scope);
     case Syntax::Kind::Not: return {logical_not(condition(*s.args[0], scope, "`not`").expr), ValueType::Bool};
     case Syntax::Kind::Neg: {
