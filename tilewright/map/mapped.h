@@ -71,7 +71,9 @@ struct Arrive { int channel = 0; bool full = false; Expr use; Scope per = Scope:
 struct CopyAsync { std::string atom; Sym buffer; Expr use; int channel = 0; int tensor_map = 0; std::vector<Expr> coordinates; int64_t bytes = 0;
   int64_t offset = 0; };  ///< elements behind the start of the slot where the box lands (several copies may fill one slot)
 /// Synchronous copy memory → Local or Registers by all threads of the role; converts dtype, zero fill outside the array (and outside frame extents up to the layout's padding).
-struct Copy { std::string atom; Sym buffer; Expr use; Sym tensor; std::vector<Expr> index; Frame frame; };
+/// `present` is that of Load: null where every index is proved to lie inside the tensor; else an index outside it is an error where it holds, and where it does
+/// not nothing is read and any value will do.
+struct Copy { std::string atom; Sym buffer; Expr use; Sym tensor; std::vector<Expr> index; Frame frame; Expr present; };
 /// Synchronous store to memory, clipped to the array (and frame extents); rounds to the tensor's dtype.
 struct StoreOut { std::string atom; Sym buffer; Sym tensor; std::vector<Expr> index; Frame frame; };
 /// Asynchronous store Local → memory by one elected thread of `scope` through a tensor map, in a bulk group (BulkWait); clipped by the map.
