@@ -1,0 +1,57 @@
+#include "tilewright/tile/lifetime.h"
+
+#include <algorithm>
+
+#include "tilewright/tile/statements.h"
+
+namespace tilewright {
+
+Lifetime::Lifetime(const TileKernel& k) : k_(k) { before(k.body, {}); }
+
+std::set<Sym> Lifetime::before(const Body& body, std::set<Sym> live) {
+  for (size_t i = body.size(); i-- > 0;) {
+    const Stmt& s = body[i];
+    after_[&s] = live;
+    if (auto* loop = std::get_if<Loop>(&s.node)) {
+      // A second round sees what the next iteration needs; a third would add nothing.
+      std::set<Sym> around = live;
+      for (int round = 0; round < 2; ++round) {
+        std::set<Sym> in = before(loop->body, around);
+        around.insert(in.begin(), in.end());
+      }
+      live = around;
+    } else if (auto* when = std::get_if<When>(&s.node)) {
+      std::set<Sym> in = before(when->body, live);
+      live.insert(in.begin(), in.end());
+      for (Sym t : reads(k_, s)) live.insert(t);
+    } else {
+      if (Sym w = written(s)) live.erase(w);
+      for (Sym t : reads(k_, s)) live.insert(t);
+    }
+  }
+  return live;
+}
+
+std::set<Sym> Lifetime::during(const Stmt& s) const {
+  std::set<Sym> live = after_.at(&s);
+  for (Sym t : reads(k_, s)) live.insert(t);
+  if (Sym w = written(s)) live.insert(w);
+  return live;
+}
+
+Peak live_peak(const TileKernel& k) {
+  Lifetime lifetime(k);
+  Peak peak;
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    Peak here;
+    for (Sym sym : lifetime.during(s)) {
+      const Tile& t = k.tile(sym);
+      (t.level == Level::Shared ? here.shared : here.registers) += full_bytes(k, t);
+    }
+    peak.shared = std::max(peak.shared, here.shared);
+    peak.registers = std::max(peak.registers, here.registers);
+  });
+  return peak;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,241 @@
+// Masks analysed by intervals: which chunks of a streamed axis a block visits, and which of them need no
+// test.
+//
+// A condition that is affine in the streamed index j with an integer coefficient c reads 0 <= c·j + rest.
+// Over one block the rest lies between two expressions of grid counters, lo and hi. With chunks of C elements
+// and c = −a < 0 (j bounded above by rest/a)
+//     chunk q may hold present elements   when a·q·C <= hi                q < hi // (a·C) + 1
+//     chunk q is wholly present           when a·(q·C + C − 1) <= lo      q < (lo + a) // (a·C)
+// and with c = a > 0 (j bounded below by −rest/a)
+//     chunk q may hold present elements   when −hi <= a·(q·C + C − 1)     q >= (−hi + a − 1) // a // C
+//     chunk q is wholly present           when −lo <= a·q·C               q >= ceil(−lo / (a·C))
+// Everything else is tested on all chunks.
+#include <algorithm>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright {
+namespace {
+
+struct Bounds {
+  Expr lo, hi;
+};
+
+class Analysis {
+ public:
+  Analysis(const TileKernel& k, const KernelAxis& stream) : k_(k), stream_(stream) {}
+
+  /// Chunk numbers; a null bound is that of the whole range.
+  struct Chunks {
+    Expr begin, limit;          ///< null: no bound
+    Expr full_begin, full_end;  ///< null: no bound
+    bool any_full = true;       ///< false: no chunk is known to be wholly present
+  };
+
+  Chunks of(Expr present) {
+    switch (present.op()) {
+      case Op::And: return conjunction(present.args());
+      case Op::Or: return disjunction(present.args());
+      case Op::Le:
+        if (present.arg(0).is_constant(0)) return at_least_zero(present.arg(1));
+        return tested();
+      case Op::Eq:
+        if (present.arg(1).is_constant(0))
+          return both(at_least_zero(present.arg(0)), at_least_zero(simplify(-present.arg(0))));
+        if (present.arg(0).is_constant(0))
+          return both(at_least_zero(present.arg(1)), at_least_zero(simplify(-present.arg(1))));
+        return tested();
+      default: return tested();
+    }
+  }
+
+ private:
+  static Chunks tested() {
+    Chunks c;
+    c.any_full = false;
+    return c;
+  }
+
+  static Expr join(Expr a, Expr b, Expr (*f)(Expr, Expr)) { return a && b ? f(a, b) : a ? a : b; }
+
+  static Chunks both(const Chunks& a, const Chunks& b) {
+    return {join(a.begin, b.begin, max), join(a.limit, b.limit, min), join(a.full_begin, b.full_begin, max),
+            join(a.full_end, b.full_end, min), a.any_full && b.any_full};
+  }
+
+  Chunks conjunction(const std::vector<Expr>& args) {
+    Chunks all;
+    for (Expr a : args) all = both(all, of(a));
+    return all;
+  }
+
+  /// The hull of what may be present. Wholly present chunks of two conditions are joined where both reach
+  /// down to the first chunk; else those of one condition that has any are taken.
+  Chunks disjunction(const std::vector<Expr>& args) {
+    if (args.empty()) return {{}, 0, {}, 0, true};
+    Chunks all = of(args[0]);
+    for (size_t i = 1; i < args.size(); ++i) {
+      Chunks c = of(args[i]);
+      all.begin = all.begin && c.begin ? min(all.begin, c.begin) : Expr();
+      all.limit = all.limit && c.limit ? max(all.limit, c.limit) : Expr();
+      if (!all.any_full) {
+        all.full_begin = c.full_begin, all.full_end = c.full_end, all.any_full = c.any_full;
+      } else if (c.any_full && !all.full_begin && !c.full_begin) {
+        all.full_end = all.full_end && c.full_end ? max(all.full_end, c.full_end) : Expr();
+      } else if (c.any_full && !all.full_end && !c.full_end) {
+        all.full_begin = all.full_begin && c.full_begin ? min(all.full_begin, c.full_begin) : Expr();
+      }
+    }
+    return all;
+  }
+
+  Chunks at_least_zero(Expr e) {
+    auto form = affine(e, {stream_.index});
+    if (!form || depends_on(form->rest, stream_.index)) return tested();
+    auto coefficient = form->coefficient[0].rational();
+    if (!coefficient || !coefficient->is_integer() || coefficient->num() == 0) return tested();
+    std::optional<Bounds> rest = range(form->rest);
+    if (!rest) return tested();
+    int64_t a = coefficient->num() < 0 ? -coefficient->num() : coefficient->num();
+    int64_t chunk = stream_.block;
+    if (a > (int64_t(1) << 30)) return tested();
+    if (coefficient->num() < 0)
+      return {{}, floordiv(rest->hi, a * chunk) + 1, {}, floordiv(rest->lo + a, a * chunk), true};
+    return {floordiv(-rest->hi + (a - 1), a * chunk), {}, ceildiv(-rest->lo, a * chunk), {}, true};
+  }
+
+  /// Least and greatest value over the current block, as expressions of counters, sizes and params; nullopt
+  /// where it is not known.
+  std::optional<Bounds> range(Expr e) {
+    switch (e.op()) {
+      case Op::Constant:
+        if (e.rational()->is_integer()) return Bounds{e, e};
+        return std::nullopt;
+      case Op::Symbol: return range(e->sym);
+      case Op::Add: {
+        Bounds sum{0, 0};
+        for (Expr a : e.args()) {
+          auto r = range(a);
+          if (!r) return std::nullopt;
+          sum = {sum.lo + r->lo, sum.hi + r->hi};
+        }
+        return sum;
+      }
+      case Op::Mul: return product(e);
+      case Op::FloorDiv: {
+        auto r = range(e.arg(0));
+        auto divisor = e.arg(1).rational();
+        if (!r || !divisor || divisor->num() <= 0) return std::nullopt;
+        return Bounds{floordiv(r->lo, e.arg(1)), floordiv(r->hi, e.arg(1))};
+      }
+      case Op::Mod: {
+        auto divisor = e.arg(1).rational();
+        if (!divisor || divisor->num() <= 0 || !is_integer(e.arg(0))) return std::nullopt;
+        return Bounds{0, e.arg(1) - 1};
+      }
+      case Op::Max:
+      case Op::Min: {
+        std::optional<Bounds> all;
+        for (Expr a : e.args()) {
+          auto r = range(a);
+          if (!r) return std::nullopt;
+          if (!all)
+            all = r;
+          else if (e.is(Op::Max))
+            all = Bounds{max(all->lo, r->lo), max(all->hi, r->hi)};
+          else
+            all = Bounds{min(all->lo, r->lo), min(all->hi, r->hi)};
+        }
+        return all;
+      }
+      default: return std::nullopt;
+    }
+  }
+
+  std::optional<Bounds> range(Sym s) {
+    if (s.kind() == SymbolKind::Size) return Bounds{s, s};
+    if (s.kind() != SymbolKind::Index) {
+      if (s.info().integer) return Bounds{s, s};
+      return std::nullopt;
+    }
+    if (!has_axis(k_, s)) return std::nullopt;
+    const KernelAxis& a = k_.axis(s);
+    Expr first = origin(a);
+    if (a.counter && a.block == 1) return Bounds{first, first};
+    if (!a.counter) {  // an empty axis counts as one element: bounds stay in order, and nothing is visited
+                       // anyway
+      if (a.kind == KernelAxis::Kind::Whole) return Bounds{0, std::max<int64_t>(a.block - 1, 0)};
+      return Bounds{0, max(Expr(s.size()) - 1, 0)};
+    }
+    return Bounds{first, min(first + Expr(a.block - 1), Expr(s.size()) - 1)};
+  }
+
+  std::optional<Bounds> product(Expr e) {
+    // A product of one varying factor with a constant of known sign.
+    Expr constant = 1, varying;
+    for (Expr a : e.args()) {
+      bool fixed = true;
+      for (Sym s : free_symbols(a)) fixed = fixed && s.kind() != SymbolKind::Index;
+      if (fixed && tensors_read(a).empty() && is_integer(a))
+        constant = constant * a;
+      else if (!varying)
+        varying = a;
+      else
+        return std::nullopt;
+    }
+    if (!varying) return Bounds{constant, constant};
+    auto r = range(varying);
+    if (!r) return std::nullopt;
+    constant = simplify(constant);
+    if (provably_nonnegative(constant)) return Bounds{constant * r->lo, constant * r->hi};
+    if (provably_nonnegative(simplify(-constant))) return Bounds{constant * r->hi, constant * r->lo};
+    return std::nullopt;
+  }
+
+  const TileKernel& k_;
+  const KernelAxis& stream_;
+};
+
+/// floor or ceiling of a bound of a part in chunks. Bounds of parts are multiples of the chunk, or the axis'
+/// size.
+Expr in_chunks(Expr bound, int64_t chunk, bool up) {
+  if (bound.is(Op::Min)) {
+    Expr least;
+    for (Expr a : bound.args()) {
+      Expr c = in_chunks(a, chunk, up);
+      least = least ? min(least, c) : c;
+    }
+    return least;
+  }
+  return up ? ceildiv(bound, chunk) : floordiv(bound, chunk);
+}
+
+}  // namespace
+
+MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& stream) {
+  int64_t chunk = stream.block;
+  Expr end = stream.end ? simplify(stream.end) : Expr(stream.index.size());
+  Expr begin = stream.begin ? simplify(in_chunks(simplify(stream.begin), chunk, false)) : Expr(0);
+  Expr limit = in_chunks(end, chunk, true), full = in_chunks(end, chunk, false);
+  Analysis::Chunks c = Analysis(k, stream).of(simplify(present));
+
+  // Bounds that no condition moves are already in order: begin <= full <= limit.
+  MaskBounds b;
+  b.begin = c.begin ? max(begin, c.begin) : begin;
+  b.limit = c.limit ? min(limit, c.limit) : limit;
+  if (c.begin || c.limit) b.limit = max(b.limit, b.begin);
+  if (!c.any_full) {
+    b.full_begin = b.full_end = b.begin;
+  } else {
+    b.full_begin = c.full_begin ? max(b.begin, c.full_begin) : b.begin;
+    if (c.full_begin) b.full_begin = min(b.full_begin, b.limit);
+    b.full_end = c.full_end ? min(full, c.full_end) : full;
+    b.full_end = max(b.full_end, b.full_begin);
+    if (c.full_begin || c.begin) b.full_end = min(b.full_end, b.limit);
+  }
+  for (Expr* e : {&b.begin, &b.full_begin, &b.full_end, &b.limit}) *e = simplify(*e);
+  return b;
+}
+
+}  // namespace tilewright
