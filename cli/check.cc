@@ -1,0 +1,58 @@
+// tilewright check: run and compare with the definition.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/arrays.h"
+#include "cli/commands.h"
+
+namespace tilewright::cli {
+
+void add_check(CLI::App& app, int& status) {
+  auto o = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("check", "run and compare with the definition evaluated in f64");
+  add_common(*verb, *o);
+  add_running(*verb, *o);
+  verb->callback([o, &status] {
+    status = guarded([&] {
+      std::map<std::string, int64_t> sizes;
+      const Program p = load(*o, sizes);
+      const CompileOptions options = compile_options(*o, p);
+      Session session(p, options, session_options(*o, p, sizes));
+      session.run(0, 1);
+      write_outputs(*o, session);
+      const std::vector<OutputCheck> checks = session.check();
+      bool passed = true, sampled = false;
+      nlohmann::json j{{"program", p.name}, {"target", name(options.target)}, {"plan", session.kernel().last_plan()}};
+      for (const Axis& a : p.axes) j["sizes"][a.name()] = session.sizes().at(a.index.size());
+      for (const OutputCheck& c : checks) {
+        passed = passed && c.comparison.passed;
+        sampled = sampled || c.sampled;
+        nlohmann::json e{{"name", c.name}, {"error", c.comparison.error}, {"tolerance", c.comparison.tolerance}, {"passed", c.comparison.passed},
+                         {"elements", c.comparison.elements}, {"sampled", c.sampled}};
+        if (c.comparison.worst >= 0) {
+          e["index"] = c.index;
+          e["got"] = fmt::format("{}", c.got);
+          e["expected"] = fmt::format("{}", c.expected);
+        }
+        if (!c.comparison.passed) e["reason"] = c.comparison.reason;
+        j["outputs"].push_back(e);
+      }
+      j["sampled"] = sampled;
+      j["passed"] = passed;
+      if (o->json) {
+        fmt::print("{}\n", j.dump(1));
+        return passed ? 0 : 1;
+      }
+      fmt::print("{}  {}  {}\n  plan   {}\n", p.name, name(options.target), sizes_text(p, session.sizes()), session.kernel().last_plan());
+      for (const OutputCheck& c : checks) {
+        fmt::print("  {:<6} {}  error {:.3g}  tolerance {:.3g}  {} elements{}\n", c.name, c.comparison.passed ? "passed" : "FAILED", c.comparison.error, c.comparison.tolerance,
+                   c.comparison.elements, c.sampled ? " (a seeded sample)" : "");
+        if (!c.comparison.passed) fmt::print("         {}: at [{}] got {}, expected {}\n", c.comparison.reason, fmt::join(c.index, ", "), c.got, c.expected);
+      }
+      return passed ? 0 : 1;
+    });
+  });
+}
+
+}  // namespace tilewright::cli

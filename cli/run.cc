@@ -1,0 +1,104 @@
+// tilewright run: run on .npy or seeded inputs, time it, write outputs.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/arrays.h"
+#include "cli/commands.h"
+#include "tilewright/expr/simplify.h"
+#include "tilewright/model/cost.h"
+
+namespace tilewright::cli {
+
+namespace {
+
+nlohmann::json level_json(const LevelBytes& b) { return {{"loaded", b.loaded}, {"stored", b.stored}}; }
+
+/// What the interpreter counted, beside the formulas of the model at the same sizes.
+nlohmann::json counts_json(const Session& s) {
+  const Compilation& c = s.kernel().compilation();
+  const Counts n = s.kernel().counts();
+  nlohmann::json j;
+  j["counted"] = {{"memory", level_json(n.memory)}, {"shared", level_json(n.shared)}, {"slow_memory", level_json(n.slow_memory)}, {"slow_shared", level_json(n.slow_shared)},
+                  {"peak_shared", n.peak_shared}, {"peak_registers", n.peak_registers}, {"chunks_visited", n.chunks_visited}, {"chunks_total", n.chunks_total}};
+  for (const GuardedPlan& g : c.plans) {
+    if (!g.when.admits(s.sizes())) continue;
+    const TileProgram t = lower(c, g.plan);
+    const Cost cost = tilewright::cost(c.elaborated, t);
+    Sizes sizes = s.sizes();
+    for (const Axis& a : t.axes)
+      if (a.size && !sizes.count(a.index.size())) sizes[a.index.size()] = evaluate_integer(a.size, sizes);
+    auto entry = [&](Expr e) { return nlohmann::json{{"formula", to_string(e)}, {"value", evaluate_integer(e, sizes)}}; };
+    j["formulas"] = {{"memory_loaded", entry(cost.memory.loaded)}, {"memory_stored", entry(cost.memory.stored)}, {"shared_loaded", entry(cost.shared.loaded)},
+                     {"shared_stored", entry(cost.shared.stored)}, {"peak_shared", entry(cost.peak_shared)}, {"peak_registers", entry(cost.peak_registers)},
+                     {"chunks_visited", entry(cost.chunks_visited)}};
+    break;
+  }
+  return j;
+}
+
+void print_counts(const nlohmann::json& j) {
+  auto line = [&](const char* what, int64_t counted, const char* formula) {
+    const nlohmann::json& f = j["formulas"][formula];
+    fmt::print("  {:<16} {:>16}  {:>16}  {}\n", what, counted, f["value"].get<int64_t>(), f["formula"].get<std::string>());
+  };
+  const nlohmann::json& n = j["counted"];
+  fmt::print("  {:<16} {:>16}  {:>16}  {}\n", "bytes", "counted", "formula", "");
+  line("memory loaded", n["memory"]["loaded"], "memory_loaded");
+  line("memory stored", n["memory"]["stored"], "memory_stored");
+  line("shared loaded", n["shared"]["loaded"], "shared_loaded");
+  line("peak shared", n["peak_shared"], "peak_shared");
+  line("peak registers", n["peak_registers"], "peak_registers");
+  line("chunks visited", n["chunks_visited"], "chunks_visited");
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& status) {
+  auto o = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("run", "run on .npy or seeded random inputs, time it, write outputs");
+  add_common(*verb, *o);
+  add_running(*verb, *o);
+  verb->add_option("--repeat", o->repeat, "timed runs")->capture_default_str();
+  verb->add_option("--warmup", o->warmup, "untimed runs before them")->capture_default_str();
+  verb->callback([o, &status] {
+    status = guarded([&] {
+      if (o->repeat < 0 || o->warmup < 0) throw UserError(Span{}, "--repeat and --warmup count runs", "use 0 or more");
+      std::map<std::string, int64_t> sizes;
+      const Program p = load(*o, sizes);
+      const CompileOptions options = compile_options(*o, p);
+      Session session(p, options, session_options(*o, p, sizes));
+      const bool interpreted = options.target == Target::Interp || options.target == Target::InterpMapped;
+      const Timing t = session.run(interpreted ? 0 : o->warmup, std::max(1, o->repeat));
+      const auto files = write_outputs(*o, session);
+      nlohmann::json j{{"program", p.name}, {"target", name(options.target)}, {"plan", session.kernel().last_plan()},
+                       {"milliseconds", {{"median", t.median}, {"min", t.min}, {"max", t.max}}}};
+      for (const Axis& a : p.axes) j["sizes"][a.name()] = session.sizes().at(a.index.size());
+      for (const Output& out : p.outputs) {
+        const HostArray& a = session.outputs().at(out.sym.name());
+        nlohmann::json e{{"name", out.sym.name()}, {"shape", a.shape}, {"dtype", name(a.dtype)}};
+        if (auto it = files.find(out.sym.name()); it != files.end()) e["file"] = it->second;
+        j["outputs"].push_back(e);
+      }
+      if (options.target == Target::Interp) j["counts"] = counts_json(session);
+      if (o->json) {
+        fmt::print("{}\n", j.dump(1));
+        return 0;
+      }
+      fmt::print("{}  {}  {}\n  plan   {}\n", p.name, name(options.target), sizes_text(p, session.sizes()), session.kernel().last_plan());
+      if (interpreted) {
+        fmt::print("  interpreted in {:.1f} ms\n", t.median);
+      } else {
+        fmt::print("  time   {:.3f} ms (median of {}; {:.3f} to {:.3f})\n", t.median, std::max(1, o->repeat), t.min, t.max);
+      }
+      for (const Output& out : p.outputs) {
+        const HostArray& a = session.outputs().at(out.sym.name());
+        fmt::print("  output {} {} [{}]{}\n", out.sym.name(), name(a.dtype), fmt::join(a.shape, ", "), files.count(out.sym.name()) ? " -> " + files.at(out.sym.name()) : "");
+      }
+      if (options.target == Target::Interp) print_counts(j["counts"]);
+      return 0;
+    });
+  });
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,217 @@
+#include "tilewright/driver/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "tilewright/driver/launch.h"
+#include "tilewright/expr/simplify.h"
+#include "tilewright/runtime/cuda.h"
+
+namespace tilewright {
+
+namespace {
+
+constexpr int64_t kSampleElements = 512;
+
+Tensor tensor_of(const HostArray& a) { return Tensor{a.dtype, a.data.get(), a.shape, a.strides}; }
+
+/// Bytes spanned by an array's strides.
+int64_t extent_bytes(const Tensor& t) {
+  const std::vector<int64_t> strides = t.strides.empty() ? row_major(t.shape) : t.strides;
+  int64_t last = 0;
+  for (size_t k = 0; k < t.shape.size(); ++k) {
+    if (t.shape[k] == 0) return 0;
+    last += (t.shape[k] - 1) * strides[k];
+  }
+  return (last + 1) * bytes(t.dtype);
+}
+
+Timing summary(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  Timing t;
+  if (times.empty()) return t;
+  t.min = times.front();
+  t.max = times.back();
+  const size_t n = times.size();
+  t.median = n % 2 == 1 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+  return t;
+}
+
+}  // namespace
+
+struct Session::Impl {
+  Program program;
+  CompileOptions compile;
+  SessionOptions options;
+  Kernel kernel;
+  Sizes sizes;
+  std::map<std::string, HostArray> inputs, outputs;
+
+  Impl(const Program& p, const CompileOptions& c, const SessionOptions& o) : program(p), compile(c), options(o), kernel(p, c) {
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const auto& [name, source] : o.inputs) {
+      bool known = false;
+      std::vector<std::string> names;
+      for (const Input& in : p.inputs) {
+        names.push_back(in.sym.name());
+        known = known || in.sym.name() == name;
+      }
+      if (!known) {
+        const std::string near = nearest_name(name, names);
+        throw UserError(Span{}, fmt::format("no input is called `{}`", name), near.empty() ? "name inputs of the program" : fmt::format("did you mean `{}`?", near));
+      }
+      if (source.array) shapes[name] = source.array->shape;
+    }
+    sizes = bind_sizes(p, shapes, o.sizes);
+    for (const Input& in : p.inputs) {
+      const std::string& name = in.sym.name();
+      const auto it = o.inputs.find(name);
+      if (it != o.inputs.end() && it->second.array) {
+        inputs[name] = *it->second.array;
+        continue;
+      }
+      int64_t lo = 0, hi = 1;
+      const Fill fill = it == o.inputs.end() ? Fill::Normal : it->second.fill;
+      if (!is_float(in.dtype) && fill != Fill::Zeros) {
+        if (in.range) {
+          lo = evaluate_integer(in.range.lo, sizes);
+          hi = evaluate_integer(in.range.hi, sizes);
+        } else if (in.dtype == DType::boolean) {
+          hi = 2;
+        } else {
+          throw UserError(in.span, fmt::format("integer input `{}` has no values", name), fmt::format("pass --input {}=FILE.npy, or declare its range", name));
+        }
+      }
+      inputs[name] = filled(in.dtype, shape_of(in.dims, sizes), fill, o.seed, name, lo, hi);
+    }
+    for (const Output& out : p.outputs) {
+      HostArray a = allocate(out.dtype, shape_of(out.dims, sizes));
+      std::memset(a.data.get(), 0xff, static_cast<size_t>(a.elements() * bytes(a.dtype)));  // NaN in every float type: unwritten elements show
+      outputs[out.sym.name()] = a;
+    }
+  }
+
+  Timing run_host(int warmup, int repeat) {
+    std::map<std::string, Tensor> in, out;
+    for (const auto& [name, a] : inputs) in[name] = tensor_of(a);
+    for (const auto& [name, a] : outputs) out[name] = tensor_of(a);
+    std::vector<double> times;
+    for (int k = 0; k < warmup + std::max(1, repeat); ++k) {
+      const auto begin = std::chrono::steady_clock::now();
+      kernel.run(in, options.params, out, options.sizes);
+      if (k >= warmup) times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return summary(times);
+  }
+
+  Timing run_device(int warmup, int repeat) {
+    cuda::use_device(compile.device);
+    std::vector<std::unique_ptr<cuda::DeviceBuffer>> buffers;
+    std::map<std::string, Tensor> in, out;
+    auto place = [&](const HostArray& a) {
+      Tensor t = tensor_of(a);
+      const int64_t size = extent_bytes(t);
+      buffers.push_back(std::make_unique<cuda::DeviceBuffer>(std::max<int64_t>(size, 16)));
+      buffers.back()->upload(t.data, size);
+      t.data = buffers.back()->data();
+      return t;
+    };
+    for (const auto& [name, a] : inputs) in[name] = place(a);
+    for (const auto& [name, a] : outputs) out[name] = place(a);
+    std::vector<double> times;
+    for (int k = 0; k < warmup; ++k) kernel.run(in, options.params, out, options.sizes);
+    for (int k = 0; k < std::max(1, repeat); ++k) {
+      cuda::Event begin, end;
+      begin.record(nullptr);
+      kernel.run(in, options.params, out, options.sizes);
+      end.record(nullptr);
+      times.push_back(static_cast<double>(cuda::Event::milliseconds(begin, end)));
+    }
+    cuda::synchronize();
+    size_t next = inputs.size();
+    for (auto& [name, a] : outputs) buffers[next++]->download(a.data.get(), extent_bytes(tensor_of(a)));
+    return summary(times);
+  }
+
+  /// Tile steps along the memory dimensions of an output, for the sample.
+  std::vector<int64_t> steps_of(const Output& out) const {
+    const Plan& plan = kernel.compilation().plans.back().plan;
+    std::vector<int64_t> steps;
+    for (Sym a : out.axes()) {
+      int64_t step = a == plan.stream ? plan.chunk : 0;
+      for (const Cut& c : plan.group)
+        if (c.axis == a) step = c.block;
+      steps.push_back(std::max<int64_t>(1, step));
+    }
+    return steps;
+  }
+};
+
+Session::Session(const Program& p, const CompileOptions& c, const SessionOptions& o) : impl_(std::make_unique<Impl>(p, c, o)) {}
+Session::~Session() = default;
+const Kernel& Session::kernel() const { return impl_->kernel; }
+const Sizes& Session::sizes() const { return impl_->sizes; }
+const std::map<std::string, HostArray>& Session::inputs() const { return impl_->inputs; }
+const std::map<std::string, HostArray>& Session::outputs() const { return impl_->outputs; }
+
+Timing Session::run(int warmup, int repeat) {
+  return impl_->compile.target == Target::Cuda ? impl_->run_device(warmup, repeat) : impl_->run_host(warmup, repeat);
+}
+
+std::vector<OutputCheck> Session::check(double sample_above) {
+  std::map<std::string, ArrayView> views;
+  for (const auto& [name, a] : impl_->inputs) views[name] = a.view();
+  const Program& p = impl_->program;
+  Evaluator reference(p, impl_->sizes, views, impl_->options.params, Precision::f64);
+  Evaluator naive(p, impl_->sizes, views, impl_->options.params, Precision::naive);
+  std::vector<OutputCheck> checks;
+  for (const Output& out : p.outputs) {
+    OutputCheck c;
+    c.name = out.sym.name();
+    const HostArray& array = impl_->outputs.at(c.name);
+    std::vector<int64_t> shape;  // over pieces: the same elements in the same order as the memory shape
+    for (Sym a : out.axes()) shape.push_back(impl_->sizes.at(a.size()));
+    const std::vector<int64_t> strides = row_major(shape);
+    std::vector<std::vector<int64_t>> indices;
+    std::vector<double> got, ref, plain;
+    c.sampled = reference.cost(out) > sample_above;
+    if (c.sampled) {
+      indices = sample_indices(shape, impl_->steps_of(out), kSampleElements, impl_->options.seed);
+      for (const auto& index : indices) {
+        int64_t at = 0;
+        for (size_t k = 0; k < index.size(); ++k) at += index[k] * strides[k];
+        got.push_back(array.at(at));
+        ref.push_back(reference.element(out, index));
+        plain.push_back(naive.element(out, index));
+      }
+    } else {
+      for (int64_t at = 0; at < array.elements(); ++at) got.push_back(array.at(at));
+      ref = reference.all(out);
+      plain = naive.all(out);
+    }
+    // Both are rounded as the output is stored, so a tolerance of half a unit is not spent on the store.
+    for (double& x : plain) x = round_to(out.dtype, x);
+    c.comparison = compare(got, ref, plain, out.dtype);
+    if (c.comparison.worst >= 0) {
+      const auto worst = static_cast<size_t>(c.comparison.worst);
+      c.got = got[worst];
+      c.expected = ref[worst];
+      if (c.sampled) {
+        c.index = indices[worst];
+      } else {
+        int64_t rest = c.comparison.worst;
+        for (size_t k = 0; k < shape.size(); ++k) {
+          c.index.push_back(rest / strides[k]);
+          rest %= strides[k];
+        }
+      }
+    }
+    checks.push_back(c);
+  }
+  return checks;
+}
+
+}  // namespace tilewright
