@@ -35,6 +35,7 @@ class Analysis {
 
   Chunks of(Expr present) {
     switch (present.op()) {
+      case Op::Constant: return present.is_constant(0) ? disjunction({}) : Chunks{};
       case Op::And: return conjunction(present.args());
       case Op::Or: return disjunction(present.args());
       case Op::Le:
