@@ -12,17 +12,21 @@ Program parse(const std::string& text, const Overrides& overrides = {}) {
 
 /// The canonical text of the right side of y, in a program with the inputs below.
 std::string right_side(const std::string& expression, const std::string& axes = "i, j, k, g, d") {
-  const Program p = parse("axis i, j, k, g, d\nparam s : f32\nparam n : i32\nparam on : bool\nlet half = 0.5\n"
-                          "input x[i, j] : f32\ninput q[(k g), d] : f16\ninput t[j] : i32\ninput m[i, j] : bool\n"
-                          "y[" + axes + "] = " + expression + "\noutput y\n");
+  const Program p = parse(
+      "axis i, j, k, g, d\nparam s : f32\nparam n : i32\nparam on : bool\nlet half = 0.5\n"
+      "input x[i, j] : f32\ninput q[(k g), d] : f16\ninput t[j] : i32\ninput m[i, j] : bool\n"
+      "y[" +
+      axes + "] = " + expression + "\noutput y\n");
   const std::string text = print(p), key = "] = ";
   const size_t at = text.find(key, text.find("\ny["));
   return text.substr(at + key.size(), text.find('\n', at) - at - key.size());
 }
 
 DType output_dtype(const std::string& expression) {
-  return parse("axis i\nparam w : f64\ninput x[i] : f16\ninput z[i] : f64\ninput t[i] : i8\ninput m[i] : bool\ny[i] = " + expression +
-               "\noutput y\n")
+  return parse(
+             "axis i\nparam w : f64\ninput x[i] : f16\ninput z[i] : f64\ninput t[i] : i8\ninput m[i] : "
+             "bool\ny[i] = " +
+             expression + "\noutput y\n")
       .outputs[0]
       .dtype;
 }
@@ -177,8 +181,9 @@ TEST(ProgramParse, Types) {
 }
 
 TEST(ProgramParse, AxisSizes) {
-  const Program p = parse("axis a = size(b) + size(c), b = 2 * 3, c = size(b), n = 16 * size(m), m\n"
-                          "input x[a, n, m] : f32\ny[a] = sum[n, m](x)\noutput y");
+  const Program p = parse(
+      "axis a = size(b) + size(c), b = 2 * 3, c = size(b), n = 16 * size(m), m\n"
+      "input x[a, n, m] : f32\ny[a] = sum[n, m](x)\noutput y");
   EXPECT_TRUE(p.axis("a")->size.is_constant(12)) << "sizes that follow from literals are literals";
   EXPECT_FALSE(p.axis("n")->baked());
   EXPECT_TRUE(p.axis("n")->size);
@@ -186,7 +191,9 @@ TEST(ProgramParse, AxisSizes) {
 }
 
 TEST(ProgramParse, Overrides) {
-  const std::string text = "axis i, d = 128, e = size(d)\ninput x[i, d] : f16\ny[i] : bf16 = sum[d](x)\nz[i] = y + size(e)\noutput y, z : f16";
+  const std::string text =
+      "axis i, d = 128, e = size(d)\ninput x[i, d] : f16\ny[i] : bf16 = sum[d](x)\nz[i] = y + "
+      "size(e)\noutput y, z : f16";
   Overrides o;
   o.literal_sizes = {{"d", 64}, {"i", 3}};
   o.dtypes = {{"x", DType::bf16}, {"y", DType::f32}, {"z", DType::bf16}};
@@ -201,12 +208,15 @@ TEST(ProgramParse, Overrides) {
 }
 
 TEST(ProgramParse, LinesContinueInsideBracketsAndEndAnywhere) {
-  const Program p = parse("\xEF\xBB\xBF" "axis i\r\ninput x[\r\n i ] : f32 # c\r\ny[i] = (x # inside\n\n + 1)\n\noutput y");
+  const Program p = parse(
+      "\xEF\xBB\xBF"
+      "axis i\r\ninput x[\r\n i ] : f32 # c\r\ny[i] = (x # inside\n\n + 1)\n\noutput y");
   EXPECT_EQ(print(p), "axis i\ninput x[i] : f32\n\ny[i] = x[i] + 1\n\noutput y : f32\n");
 }
 
 TEST(ProgramParse, WithoutAxes) {
-  const Program p = parse("axis i\ninput s[] : f32\ninput x[i] : f32\nc[] = s * sum[i](x)\ny[i] = x / c + c[]\noutput y, c");
+  const Program p = parse(
+      "axis i\ninput s[] : f32\ninput x[i] : f32\nc[] = s * sum[i](x)\ny[i] = x / c + c[]\noutput y, c");
   EXPECT_EQ(p.definitions[0].axes.size(), 0u);
   EXPECT_NE(print(p).find("y[i] = x[i] / c[] + c[]"), std::string::npos);
 }

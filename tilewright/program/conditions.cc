@@ -25,7 +25,8 @@ Expr join(Op op, const std::vector<Expr>& parts) {
   return parts.size() == 1 ? parts[0] : make(op, parts);
 }
 
-/// Facts are canonical conditions known to hold; a set of them is interned, so that a visited node can be remembered with its facts.
+/// Facts are canonical conditions known to hold; a set of them is interned, so that a visited node can be
+/// remembered with its facts.
 using Facts = std::set<Expr>;
 
 class Folder {
@@ -72,7 +73,13 @@ class Folder {
 
   static bool is_condition(Expr e) {
     switch (e.op()) {
-      case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne: case Op::And: case Op::Or: case Op::Not: return true;
+      case Op::Lt:
+      case Op::Le:
+      case Op::Eq:
+      case Op::Ne:
+      case Op::And:
+      case Op::Or:
+      case Op::Not: return true;
       default: return false;
     }
   }
@@ -128,7 +135,8 @@ class Folder {
       case Op::RangeSum: {
         Facts outer;
         for (Expr f : facts)
-          if (std::none_of(e->bound.begin(), e->bound.end(), [&](Sym s) { return depends_on(f, s); })) outer.insert(f);
+          if (std::none_of(e->bound.begin(), e->bound.end(), [&](Sym s) { return depends_on(f, s); }))
+            outer.insert(f);
         std::vector<Expr> args = e.args();
         for (Expr& a : args) a = visit(a, outer);
         return with_args(e, args);

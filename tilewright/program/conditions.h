@@ -21,8 +21,8 @@ Expr choose(Expr c, Expr a, Expr b);
 /// The conditions that `c` joins by `and`, in order; empty for always().
 std::vector<Expr> conjuncts(Expr c);
 
-/// `e` where `condition` is known to hold: selections and connectives that it decides are folded, also below a reduction as far as the
-/// condition is free of its axes. Conditions are compared in canonical form.
+/// `e` where `condition` is known to hold: selections and connectives that it decides are folded, also below
+/// a reduction as far as the condition is free of its axes. Conditions are compared in canonical form.
 Expr assume(Expr e, Expr condition);
 /// Every branch of every selection folded under the conditions that lead to it.
 Expr fold_branches(Expr e);

@@ -17,7 +17,10 @@ Expr identity(Reducer r) {
     case Reducer::All: return always();
     case Reducer::Argmax:
     case Reducer::Argmin: return Expr(-1);
-    case Reducer::Mean: case Reducer::Var: case Reducer::Softmax: case Reducer::Logsumexp: break;
+    case Reducer::Mean:
+    case Reducer::Var:
+    case Reducer::Softmax:
+    case Reducer::Logsumexp: break;
   }
   TW_CHECK(false, std::string("reducer ") + name(r) + " has no identity: it is expanded");
 }
@@ -100,13 +103,16 @@ class Elaborator {
     return guarded(Reducer::Sum, axes, x, both(present, rules_.present_under_sum(x))) / count(axes, present);
   }
 
-  /// x with elements that are absent as 0 (after exp) made absent as −inf, as softmax and logsumexp skip both.
+  /// x with elements that are absent as 0 (after exp) made absent as −inf, as softmax and logsumexp skip
+  /// both.
   Expr skipping(Expr x) {
     const Expr not_zero = rules_.of(x).not_zero;
     return is_always(not_zero) ? x : select(not_zero, x, identity(Reducer::Max));
   }
 
-  Expr maximum(const std::vector<Sym>& axes, Expr x) { return guarded(Reducer::Max, axes, x, rules_.present(x)); }
+  Expr maximum(const std::vector<Sym>& axes, Expr x) {
+    return guarded(Reducer::Max, axes, x, rules_.present(x));
+  }
 
   Expr softmax(const std::vector<Sym>& axes, Expr x) {
     x = skipping(x);
@@ -123,17 +129,19 @@ class Elaborator {
     return select(equal(make(Op::Abs, {m}), Expr::infinity()), m, m + log(l));
   }
 
-  /// The index of the first best present element, −1 without one. Absent elements read as the identity of the best, so only where that is
-  /// the best itself must the first present index be found apart.
+  /// The index of the first best present element, −1 without one. Absent elements read as the identity of the
+  /// best, so only where that is the best itself must the first present index be found apart.
   Expr arg(Reducer r, const std::vector<Sym>& axes, Expr x) {
     const Expr present = rules_.present(x);
     if (is_always(present)) return reduce(r, axes, x);
     const Reducer best = r == Reducer::Argmax ? Reducer::Max : Reducer::Min;
     const Expr value = select(present, assume(x, present), identity(best));
     const Sym axis = axes.at(0);
-    const Expr first = reduce(Reducer::Min, axes, select(present, Expr(axis), substitute(Expr(axis.size()), baked_)));
+    const Expr first =
+        reduce(Reducer::Min, axes, select(present, Expr(axis), substitute(Expr(axis.size()), baked_)));
     const Expr some = reduce(Reducer::Any, axes, present);
-    return select(equal(reduce(best, axes, value), identity(best)), select(some, first, Expr(-1)), reduce(r, axes, value));
+    return select(equal(reduce(best, axes, value), identity(best)), select(some, first, Expr(-1)),
+                  reduce(r, axes, value));
   }
 
   Program program_;

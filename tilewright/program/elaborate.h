@@ -1,21 +1,26 @@
-// From what is written to what is derived from: reducers expanded, absence made explicit, definitions inlined.
+// From what is written to what is derived from: reducers expanded, absence made explicit, definitions
+// inlined.
 #pragma once
 #include "tilewright/program/program.h"
 
 namespace tilewright {
 
-/// The program with only Sum Max Min Prod Any All Argmax Argmin reducers, and absence explicit: every Reduce whose body may be absent becomes
-/// Reduce(r, axes, where(present, body, identity)), the condition assumed inside the branch, so that nothing later needs the rules of absence
-/// (docs/language.md, "Absence"). Softmax: m = max x, e = where(x == −inf, 0, exp(x − m)), l = Σe, where(l == 0, 0, e/l). logsumexp: m where m is
-/// infinite, else m + log Σ exp(x − m). mean: Σ over the number present. var: mean((x − mean)²). Expansions are expressions inside the
-/// definition; no definitions are added. relu, silu, gelu were expanded by the parser.
+/// The program with only Sum Max Min Prod Any All Argmax Argmin reducers, and absence explicit: every Reduce
+/// whose body may be absent becomes Reduce(r, axes, where(present, body, identity)), the condition assumed
+/// inside the branch, so that nothing later needs the rules of absence (docs/language.md, "Absence").
+/// Softmax: m = max x, e = where(x == −inf, 0, exp(x − m)), l = Σe, where(l == 0, 0, e/l). logsumexp: m where
+/// m is infinite, else m + log Σ exp(x − m). mean: Σ over the number present. var: mean((x − mean)²).
+/// Expansions are expressions inside the definition; no definitions are added. relu, silu, gelu were expanded
+/// by the parser.
 Program elaborate(const Program& p);
 
-/// Condition under which `e` is present (true constant when always). Reads of definitions look through to their values.
+/// Condition under which `e` is present (true constant when always). Reads of definitions look through to
+/// their values.
 Expr presence(const Program& p, Expr e);
 
-/// Value of a definition of an elaborated program with every read of other definitions replaced by its value (indices substituted), except those that
-/// round (dtype given), which stay reads. Sums over unrelated axes keep their bound symbols; capture is avoided.
+/// Value of a definition of an elaborated program with every read of other definitions replaced by its value
+/// (indices substituted), except those that round (dtype given), which stay reads. Sums over unrelated axes
+/// keep their bound symbols; capture is avoided.
 Expr inlined(const Program& elaborated, Sym definition);
 
 /// The identity of a reducer: 0, −inf, +inf, 1, false, true.

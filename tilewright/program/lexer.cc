@@ -21,8 +21,8 @@ bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c))
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Longest first, so that `**` wins over `*`.
-const std::vector<std::string> signs = {"**", "//", "==", "!=", "<=", ">=", "->", "(", ")", "[", "]", ",",
-                                        ":",  "=",  "<",  ">",  "+",  "-",  "*",  "/", "%"};
+const std::vector<std::string> signs = {"**", "//", "==", "!=", "<=", ">=", "->", "(", ")", "[", "]",
+                                        ",",  ":",  "=",  "<",  ">",  "+",  "-",  "*", "/", "%"};
 
 // Operators of other languages and what is written here. Longest first.
 const std::vector<std::pair<std::string, std::string>> foreign = {
@@ -133,10 +133,11 @@ class Lexer {
     size_t end = at_ + 1;  // a whole UTF-8 sequence
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0) == 0x80) ++end;
     const unsigned char c = static_cast<unsigned char>(text_[at_]);
-    const std::string shown =
-        c < 0x20 || c == 0x7F ? fmt::format("character {}", int(c)) : fmt::format("`{}`", text_.substr(at_, end - at_));
+    const std::string shown = c < 0x20 || c == 0x7F ? fmt::format("character {}", int(c))
+                                                    : fmt::format("`{}`", text_.substr(at_, end - at_));
     bad(end, fmt::format("{} is not part of the language", shown),
-        "names are made of the letters a to z and A to Z, digits and `_`; other characters may stand in comments");
+        "names are made of the letters a to z and A to Z, digits and `_`; other characters may stand in "
+        "comments");
   }
 
   const SourceRef source_;

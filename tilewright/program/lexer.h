@@ -25,8 +25,9 @@ struct Token {
   bool word(const char* w) const { return kind == TokenKind::Name && text == w; }
 };
 
-/// All tokens, the last of kind End. Comments and blanks are dropped. Errors (a tab outside a comment, a character or an operator that the
-/// language does not have, a malformed number) are added to `diagnostics` and leave a Bad token.
+/// All tokens, the last of kind End. Comments and blanks are dropped. Errors (a tab outside a comment, a
+/// character or an operator that the language does not have, a malformed number) are added to `diagnostics`
+/// and leave a Bad token.
 std::vector<Token> tokenize(const SourceRef& source, Diagnostics& diagnostics);
 
 }  // namespace tilewright

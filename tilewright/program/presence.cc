@@ -19,8 +19,8 @@ bool is_minus_infinity(Expr e) {
   return x && *x == -INFINITY;
 }
 
-/// A factor that keeps −inf: a positive number made of constants, sizes and positive params. Sizes count as positive; where one is zero
-/// there is nothing to reduce over, or the factor is infinite.
+/// A factor that keeps −inf: a positive number made of constants, sizes and positive params. Sizes count as
+/// positive; where one is zero there is nothing to reduce over, or the factor is infinite.
 bool is_positive_factor(Expr e) {
   if (!tensors_read(e).empty()) return false;
   Substitution positive;
@@ -90,10 +90,12 @@ Presence PresenceRules::rules(Expr e) {
       // A literal −inf is absent as a branch, and only there.
       const auto branch = [&](Expr b) { return is_minus_infinity(b) ? Presence{never(), always()} : of(b); };
       const Presence a = branch(e.arg(1)), b = branch(e.arg(2));
-      Presence p{choose(e.arg(0), a.not_minus_inf, b.not_minus_inf), choose(e.arg(0), a.not_zero, b.not_zero)};
+      Presence p{choose(e.arg(0), a.not_minus_inf, b.not_minus_inf),
+                 choose(e.arg(0), a.not_zero, b.not_zero)};
       const Branches z = with_zero_first(e);
       if (!z.zero.is_constant(0)) return p;
-      // Both branches read 0 where the other one is absent after exp, so the literal does not make the element present.
+      // Both branches read 0 where the other one is absent after exp, so the literal does not make the
+      // element present.
       const Expr other = of(z.other).not_zero;
       if (!is_always(other)) p.not_zero = never_fails(other) ? other : either(z.condition, other);
       if (Expr x = tested_for_absence(z.condition)) p.not_zero = both(of(x).not_minus_inf, p.not_zero);
@@ -202,7 +204,8 @@ bool PresenceRules::never_fails(Expr e) {
   if (e.is(Op::FloorDiv) || e.is(Op::Mod)) {
     const Expr divisor = e.arg(1);
     const auto number = divisor.number();
-    safe = safe && ((number && *number != 0) || (divisor.is(Op::Symbol) && divisor->sym.kind() == SymbolKind::Size));
+    safe = safe &&
+           ((number && *number != 0) || (divisor.is(Op::Symbol) && divisor->sym.kind() == SymbolKind::Size));
   }
   if (safe && e.is(Op::Read)) {
     const std::vector<Sym> axes = program_.tensor_axes(e->sym);

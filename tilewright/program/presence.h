@@ -6,8 +6,8 @@
 
 namespace tilewright {
 
-/// An absent element reads −inf, or 0 once it went through exp, exp2 or softmax. Each member is a condition that holds where the element
-/// is not absent in that way; both hold where it is present.
+/// An absent element reads −inf, or 0 once it went through exp, exp2 or softmax. Each member is a condition
+/// that holds where the element is not absent in that way; both hold where it is present.
 struct Presence {
   Expr not_minus_inf;
   Expr not_zero;

@@ -1,5 +1,6 @@
-// Canonical text of a program. The expression printer differs from to_string (expr.h): it writes the composite dimensions of reads and
-// keeps every operator as it was written, so that what is printed parses to the same expressions.
+// Canonical text of a program. The expression printer differs from to_string (expr.h): it writes the
+// composite dimensions of reads and keeps every operator as it was written, so that what is printed parses to
+// the same expressions.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +14,17 @@ namespace tilewright {
 namespace {
 
 // Binding strength of the printed form, as in the grammar.
-enum Strength { OrLevel = 1, AndLevel, NotLevel, CompareLevel, SumLevel, ProductLevel, UnaryLevel, PowerLevel, Primary };
+enum Strength {
+  OrLevel = 1,
+  AndLevel,
+  NotLevel,
+  CompareLevel,
+  SumLevel,
+  ProductLevel,
+  UnaryLevel,
+  PowerLevel,
+  Primary
+};
 
 struct Text {
   std::string text;
@@ -68,14 +79,15 @@ class Printer {
     const size_t dims = in ? in->dims.size() : e.args().size();
     for (size_t k = 0; k < dims; ++k) {
       const size_t n = in ? in->dims[k].pieces.size() : 1;
-      indices.push_back(n == 1 ? text(e.arg(at)) : composite(in->dims[k], {e.args().begin() + at, e.args().begin() + at + n}));
+      indices.push_back(n == 1 ? text(e.arg(at))
+                               : composite(in->dims[k], {e.args().begin() + at, e.args().begin() + at + n}));
       at += n;
     }
     return {fmt::format("{}[{}]", e->sym.name(), fmt::join(indices, ", "))};
   }
 
-  /// One index for a composite dimension: (k g) where all pieces are axes; the flat index x where they are x // size(g) and x % size(g);
-  /// else the flat index made of them.
+  /// One index for a composite dimension: (k g) where all pieces are axes; the flat index x where they are x
+  /// // size(g) and x % size(g); else the flat index made of them.
   std::string composite(const Dim& dim, const std::vector<Expr>& pieces) const {
     bool plain = true;
     for (Expr p : pieces) plain &= p.is(Op::Symbol) && p->sym.kind() == SymbolKind::Index;
@@ -130,10 +142,24 @@ class Printer {
         return call(name(e->dtype), e.args());
       case Op::Reduce: return {fmt::format("{}[{}]({})", name(e->reducer), names(e->bound), text(e.arg(0)))};
       case Op::RangeSum:
-        return {fmt::format("rangesum[{}]({}, {}, {})", names(e->bound), text(e.arg(0)), text(e.arg(1)), text(e.arg(2)))};
-      case Op::Exp: case Op::Exp2: case Op::Log: case Op::Log2: case Op::Sqrt: case Op::Rsqrt: case Op::Tanh: case Op::Sigmoid:
-      case Op::Erf: case Op::Abs: case Op::Floor: case Op::Round: case Op::Sign: case Op::Max: case Op::Min: case Op::Select:
-        return call(name(e.op()), e.args());
+        return {fmt::format("rangesum[{}]({}, {}, {})", names(e->bound), text(e.arg(0)), text(e.arg(1)),
+                            text(e.arg(2)))};
+      case Op::Exp:
+      case Op::Exp2:
+      case Op::Log:
+      case Op::Log2:
+      case Op::Sqrt:
+      case Op::Rsqrt:
+      case Op::Tanh:
+      case Op::Sigmoid:
+      case Op::Erf:
+      case Op::Abs:
+      case Op::Floor:
+      case Op::Round:
+      case Op::Sign:
+      case Op::Max:
+      case Op::Min:
+      case Op::Select: return call(name(e.op()), e.args());
     }
     TW_CHECK(false, "an operator has no printed form");
   }
@@ -155,7 +181,8 @@ std::string print(const Program& p) {
   };
   if (p.name != "program") add(fmt::format("program {}\n", p.name));
   std::string text;
-  // Axes whose size is known when it runs share a line; the others have a line each, since their sizes may be long.
+  // Axes whose size is known when it runs share a line; the others have a line each, since their sizes may be
+  // long.
   for (size_t k = 0; k < p.axes.size(); ++k) {
     const Axis& a = p.axes[k];
     const bool joins = k > 0 && !a.size && !p.axes[k - 1].size;
@@ -165,18 +192,21 @@ std::string print(const Program& p) {
     text += "\n";
   }
   for (const Param& q : p.params)
-    text += fmt::format("param {} : {}{}{}\n", q.sym.name(), name(q.dtype),
-                        q.value ? " = " + printer.text(q.value) : std::string(), range_text(printer, q.range));
+    text +=
+        fmt::format("param {} : {}{}{}\n", q.sym.name(), name(q.dtype),
+                    q.value ? " = " + printer.text(q.value) : std::string(), range_text(printer, q.range));
   for (const Let& l : p.lets) text += fmt::format("let {} = {}\n", l.sym.name(), printer.text(l.value));
   for (const Input& in : p.inputs)
-    text += fmt::format("input {}{} : {}{}\n", in.sym.name(), dims_text(in.dims), name(in.dtype), range_text(printer, in.range));
+    text += fmt::format("input {}{} : {}{}\n", in.sym.name(), dims_text(in.dims), name(in.dtype),
+                        range_text(printer, in.range));
   add(std::move(text));
   text.clear();
   for (const Definition& d : p.definitions) {
     std::vector<std::string> axes;
     for (Sym s : d.axes) axes.push_back(s.name());
-    text += fmt::format("{}[{}]{} = {}\n", d.sym.name(), fmt::join(axes, ", "),
-                        d.dtype ? fmt::format(" : {}", name(*d.dtype)) : std::string(), printer.text(d.value));
+    text +=
+        fmt::format("{}[{}]{} = {}\n", d.sym.name(), fmt::join(axes, ", "),
+                    d.dtype ? fmt::format(" : {}", name(*d.dtype)) : std::string(), printer.text(d.value));
   }
   add(std::move(text));
   text.clear();
@@ -185,7 +215,8 @@ std::string print(const Program& p) {
     for (Sym s : p.tensor_axes(o.sym)) own.push_back({{s}});
     if (const Input* in = p.input(o.sym)) own = in->dims;
     const std::string dims = dims_text(o.dims);
-    text += fmt::format("output {}{} : {}\n", o.sym.name(), dims == dims_text(own) ? "" : dims, name(o.dtype));
+    text +=
+        fmt::format("output {}{} : {}\n", o.sym.name(), dims == dims_text(own) ? "" : dims, name(o.dtype));
   }
   add(std::move(text));
   return fmt::format("{}", fmt::join(blocks, "\n"));

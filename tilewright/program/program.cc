@@ -96,13 +96,16 @@ Program load_program(const std::string& path, const Overrides& overrides) {
     throw UserError({}, fmt::format("cannot read {}: it is a folder", path), "give the path of a .tw file");
   std::ifstream file(path, std::ios::binary);
   const int reason = errno;
-  if (!file) throw UserError({}, fmt::format("cannot read {}: {}", path, std::strerror(reason)), "give the path of a .tw file");
+  if (!file)
+    throw UserError({}, fmt::format("cannot read {}: {}", path, std::strerror(reason)),
+                    "give the path of a .tw file");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (file.bad()) throw UserError({}, fmt::format("cannot read {}: the disk reports an error", path));
   auto source = std::make_shared<SourceText>(SourceText{path, std::move(text)});
   const size_t bad = first_non_text(source->text);
   if (bad != std::string::npos)
-    throw UserError({}, fmt::format("{} is not a text: byte {} is not UTF-8", path, bad), "give the path of a .tw file");
+    throw UserError({}, fmt::format("{} is not a text: byte {} is not UTF-8", path, bad),
+                    "give the path of a .tw file");
   return parse_program(source, overrides);
 }
 

@@ -1,8 +1,10 @@
 // Tensor programs: the verified value that a .tw text means.
 //
 // A Program is a list of definitions over named axes. Values are raw expressions (expr.h) in which
-//  - an axis index is a Symbol of kind Index (its size is index.size()), bound by Reduce or free on the left side,
-//  - `A[…]` is a Read of the tensor's symbol with one index for each *piece axis* in declared order: a composite dimension (k g) counts as its
+//  - an axis index is a Symbol of kind Index (its size is index.size()), bound by Reduce or free on the left
+//  side,
+//  - `A[…]` is a Read of the tensor's symbol with one index for each *piece axis* in declared order: a
+//  composite dimension (k g) counts as its
 //    pieces, outermost first, so storage shape never shows in expressions,
 //  - written reducers (softmax, mean, …) stay until elaborate() (elaborate.h).
 #pragma once
@@ -16,8 +18,8 @@
 namespace tilewright {
 
 struct Axis {
-  Sym index;      ///< kind Index; index.size() is the Size symbol
-  Expr size;      ///< null: known when it runs; else a literal (baked in) or an expression over other sizes
+  Sym index;  ///< kind Index; index.size() is the Size symbol
+  Expr size;  ///< null: known when it runs; else a literal (baked in) or an expression over other sizes
   Span span;
   const std::string& name() const { return index.name(); }
   bool baked() const { return size && size.rational().has_value(); }
@@ -57,16 +59,16 @@ struct Input {
 };
 
 struct Definition {
-  Sym sym;                 ///< kind Tensor
-  std::vector<Sym> axes;   ///< left side, index symbols
+  Sym sym;                     ///< kind Tensor
+  std::vector<Sym> axes;       ///< left side, index symbols
   std::optional<DType> dtype;  ///< rounds here when given
-  Expr value;              ///< raw, over inputs and earlier definitions; lets are substituted, params are Symbols
+  Expr value;  ///< raw, over inputs and earlier definitions; lets are substituted, params are Symbols
   Span span;
 };
 
 struct Output {
-  Sym sym;                 ///< of a definition (or an input)
-  std::vector<Dim> dims;   ///< memory order; a permutation of the definition's axes
+  Sym sym;                ///< of a definition (or an input)
+  std::vector<Dim> dims;  ///< memory order; a permutation of the definition's axes
   DType dtype = DType::f32;
   Span span;
   std::vector<Sym> axes() const;
@@ -91,8 +93,9 @@ struct Program {
   Span span_of(Expr e) const;  ///< of e or of the nearest child that has one; empty if none
 };
 
-/// Replacements made before parsing is finished: `--size d=64` replaces a literal size (or fixes a run-time one only if the axis
-/// is declared with a literal), `--dtype Q=bf16` a declared dtype of an input, statement or output.
+/// Replacements made before parsing is finished: `--size d=64` replaces a literal size (or fixes a run-time
+/// one only if the axis is declared with a literal), `--dtype Q=bf16` a declared dtype of an input, statement
+/// or output.
 struct Overrides {
   std::map<std::string, int64_t> literal_sizes;
   std::map<std::string, DType> dtypes;

@@ -17,11 +17,12 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
-/// Sizes are found in rounds: what arrays and --size say, then composite dimensions with one unknown factor and axes whose size
-/// is an expression, until nothing more follows.
+/// Sizes are found in rounds: what arrays and --size say, then composite dimensions with one unknown factor
+/// and axes whose size is an expression, until nothing more follows.
 class Binder {
  public:
-  Binder(const Program& p, const std::map<std::string, std::vector<int64_t>>& shapes, const std::map<std::string, int64_t>& given)
+  Binder(const Program& p, const std::map<std::string, std::vector<int64_t>>& shapes,
+         const std::map<std::string, int64_t>& given)
       : program_(p), shapes_(shapes), given_(given) {}
 
   Sizes run() {
@@ -30,7 +31,8 @@ class Binder {
     for (const auto& [name, size] : given_) from_command(name, size);
     for (const auto& [name, shape] : shapes_) check_input_name(name);
     for (const Input& in : program_.inputs)
-      if (const auto found = shapes_.find(in.sym.name()); found != shapes_.end()) from_array(in, found->second);
+      if (const auto found = shapes_.find(in.sym.name()); found != shapes_.end())
+        from_array(in, found->second);
     while (composite_round() || declared_round()) {
     }
     check_declared();
@@ -54,15 +56,21 @@ class Binder {
   }
 
   void set(const Axis& a, int64_t value, const std::string& source, const Span& span) {
-    if (value < 0) throw UserError(span, fmt::format("axis `{}` has size {} by {}", a.name(), value, source), "a size is not negative");
+    if (value < 0)
+      throw UserError(span, fmt::format("axis `{}` has size {} by {}", a.name(), value, source),
+                      "a size is not negative");
     const auto [at, fresh] = known_.emplace(a.index.size(), Fact{value, source});
     if (fresh || at->second.value == value) return;
     std::string hint = "give arrays and sizes that agree";
     if (a.baked())
-      hint = fmt::format("the size stands in the program; to compile for another one: --size {}={}", a.name(), value);
+      hint = fmt::format("the size stands in the program; to compile for another one: --size {}={}", a.name(),
+                         value);
     else if (value == 1 || at->second.value == 1)
       hint = "size 1 is not broadcast: leave the axis away where the array does not vary along it";
-    throw UserError(span, fmt::format("axis `{}` is {} by {}, but {} by {}", a.name(), at->second.value, at->second.source, value, source), hint);
+    throw UserError(span,
+                    fmt::format("axis `{}` is {} by {}, but {} by {}", a.name(), at->second.value,
+                                at->second.source, value, source),
+                    hint);
   }
 
   void from_command(const std::string& name, int64_t size) {
@@ -72,7 +80,8 @@ class Binder {
       for (const Axis& other : program_.axes) names.push_back(other.name());
       const std::string near = nearest_name(name, names);
       throw UserError({}, fmt::format("--size {}={}: the program has no axis `{}`", name, size, name),
-                      near.empty() ? fmt::format("its axes are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", near));
+                      near.empty() ? fmt::format("its axes are {}", fmt::join(names, ", "))
+                                   : fmt::format("did you mean `{}`?", near));
     }
     set(*a, size, fmt::format("--size {}={}", name, size), a->span);
   }
@@ -83,19 +92,24 @@ class Binder {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
     const std::string near = nearest_name(name, names);
     throw UserError({}, fmt::format("the program has no input `{}`", name),
-                    near.empty() ? fmt::format("its inputs are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", near));
+                    near.empty() ? fmt::format("its inputs are {}", fmt::join(names, ", "))
+                                 : fmt::format("did you mean `{}`?", near));
   }
 
   void from_array(const Input& in, const std::vector<int64_t>& shape) {
     if (shape.size() != in.dims.size())
-      throw UserError(in.span,
-                      fmt::format("`{0}` is declared as {0}{1}, {2} dimension{3}, and the array has shape {4}", in.sym.name(), dims_text(in.dims),
-                                  in.dims.size(), in.dims.size() == 1 ? "" : "s", shape_text(shape)),
-                      "give an array with one dimension for each declared one; a composite (k g) is one dimension");
+      throw UserError(
+          in.span,
+          fmt::format("`{0}` is declared as {0}{1}, {2} dimension{3}, and the array has shape {4}",
+                      in.sym.name(), dims_text(in.dims), in.dims.size(), in.dims.size() == 1 ? "" : "s",
+                      shape_text(shape)),
+          "give an array with one dimension for each declared one; a composite (k g) is one dimension");
     for (size_t k = 0; k < shape.size(); ++k) {
       const Dim& d = in.dims[k];
       if (shape[k] < 0)
-        throw UserError(in.span, fmt::format("the array for `{}` has shape {}", in.sym.name(), shape_text(shape)), "a size is not negative");
+        throw UserError(in.span,
+                        fmt::format("the array for `{}` has shape {}", in.sym.name(), shape_text(shape)),
+                        "a size is not negative");
       if (d.pieces.size() == 1)
         set(program_.axis(d.pieces[0]), shape[k], described(in, shape), in.span);
       else
@@ -130,11 +144,13 @@ class Binder {
       c.done = true;
       const bool fits = unknown == 0 ? product == total : product != 0 && total % product == 0;
       if (!fits)
-        throw UserError(c.input->span,
-                        fmt::format("dimension {} of {} is {}, which does not agree with {}", c.dim + 1, described(*c.input, c.shape), total,
-                                    fmt::join(factors, ", ")),
-                        unknown == 0 ? "its length must be the product of the sizes of its pieces"
-                                     : fmt::format("its length must be a multiple of them to give the size of `{}`", open.name()));
+        throw UserError(
+            c.input->span,
+            fmt::format("dimension {} of {} is {}, which does not agree with {}", c.dim + 1,
+                        described(*c.input, c.shape), total, fmt::join(factors, ", ")),
+            unknown == 0
+                ? "its length must be the product of the sizes of its pieces"
+                : fmt::format("its length must be a multiple of them to give the size of `{}`", open.name()));
       if (unknown == 1) {
         set(program_.axis(open), int64_t(total / product), described(*c.input, c.shape), c.input->span);
         progress = true;
@@ -155,7 +171,9 @@ class Binder {
     return values;
   }
 
-  std::string declaration(const Axis& a) const { return fmt::format("its declaration {} = {}", a.name(), to_string(a.size)); }
+  std::string declaration(const Axis& a) const {
+    return fmt::format("its declaration {} = {}", a.name(), to_string(a.size));
+  }
 
   bool declared_round() {
     for (const Axis& a : program_.axes) {
@@ -175,11 +193,13 @@ class Binder {
     try {
       return evaluate_integer(a.size, values);
     } catch (const UserError& e) {
-      throw UserError(a.span, fmt::format("the size of axis `{}`: {}", a.name(), e.diagnostics()[0].what), e.diagnostics()[0].hint);
+      throw UserError(a.span, fmt::format("the size of axis `{}`: {}", a.name(), e.diagnostics()[0].what),
+                      e.diagnostics()[0].hint);
     }
   }
 
-  /// A known size whose expression has one unknown size, in which it is linear, gives that one by exact division.
+  /// A known size whose expression has one unknown size, in which it is linear, gives that one by exact
+  /// division.
   bool solve(const Axis& a) {
     std::vector<Sym> open;
     for (Sym s : free_symbols(a.size))
@@ -188,7 +208,8 @@ class Binder {
     const auto form = affine(a.size, open);
     if (!form) return false;
     const auto values = values_for(a.size, open[0]);
-    const int64_t slope = evaluate_integer(form->coefficient[0], *values), rest = evaluate_integer(form->rest, *values);
+    const int64_t slope = evaluate_integer(form->coefficient[0], *values),
+                  rest = evaluate_integer(form->rest, *values);
     if (slope == 0) return false;
     const Fact fact = *known(a.index);
     const int64_t over = fact.value - rest;
@@ -196,8 +217,8 @@ class Binder {
       if (!(other.index.size() == open[0])) continue;
       if (over % slope != 0 || over / slope < 0)
         throw UserError(a.span,
-                        fmt::format("axis `{}` is {} by {}, which no size of `{}` gives by {}", a.name(), fact.value, fact.source, other.name(),
-                                    declaration(a)),
+                        fmt::format("axis `{}` is {} by {}, which no size of `{}` gives by {}", a.name(),
+                                    fact.value, fact.source, other.name(), declaration(a)),
                         "give arrays whose sizes agree with the declaration");
       set(other, over / slope, fmt::format("{} with {} = {}", declaration(a), a.name(), fact.value), a.span);
     }
@@ -221,11 +242,14 @@ class Binder {
       if (!a.size) options.push_back(fmt::format("{}=N", a.name()));
     }
     if (open.empty()) return;
-    throw UserError(first, fmt::format("nothing fixes the size of ax{} {}", open.size() == 1 ? "is" : "es", fmt::join(open, ", ")),
+    throw UserError(first,
+                    fmt::format("nothing fixes the size of ax{} {}", open.size() == 1 ? "is" : "es",
+                                fmt::join(open, ", ")),
                     fmt::format("give it: --size {}", fmt::join(options, ",")));
   }
 
-  static void check_bytes(Sym tensor, const std::vector<Dim>& dims, DType dtype, const Sizes& sizes, const Span& span) {
+  static void check_bytes(Sym tensor, const std::vector<Dim>& dims, DType dtype, const Sizes& sizes,
+                          const Span& span) {
     bool empty = false;
     for (const Dim& d : dims)
       for (Sym piece : d.pieces) empty |= sizes.at(piece.size()) == 0;
@@ -236,10 +260,11 @@ class Binder {
       for (Sym piece : d.pieces) {
         total *= sizes.at(piece.size());
         if (total <= limit) continue;
-        throw UserError(span,
-                        fmt::format("the size of `{}`, shape {}, overflows: it would take more than 2^62 bytes", tensor.name(),
-                                    shape_text(shape_of_checked(dims, sizes))),
-                        "give smaller sizes");
+        throw UserError(
+            span,
+            fmt::format("the size of `{}`, shape {}, overflows: it would take more than 2^62 bytes",
+                        tensor.name(), shape_text(shape_of_checked(dims, sizes))),
+            "give smaller sizes");
       }
   }
 

@@ -19,20 +19,20 @@ constexpr int nesting_limit = 2000;
 
 struct Syntax {
   enum class Kind : uint8_t {
-    Number,     ///< name: spelling; real
+    Number,  ///< name: spelling; real
     Inf,
     True,
     False,
-    Name,       ///< bare name
-    Read,       ///< name[args]
-    Pieces,     ///< (k g) as an index: idents
-    Size,       ///< size(idents[0])
-    Reduce,     ///< name[idents](args[0])
-    TopK,       ///< name[idents[0] -> idents[1]](args[0])
-    Call,       ///< name(args): a function or a dtype
+    Name,    ///< bare name
+    Read,    ///< name[args]
+    Pieces,  ///< (k g) as an index: idents
+    Size,    ///< size(idents[0])
+    Reduce,  ///< name[idents](args[0])
+    TopK,    ///< name[idents[0] -> idents[1]](args[0])
+    Call,    ///< name(args): a function or a dtype
     Not,
     Neg,
-    Binary,     ///< args[0] name args[1]: `name` is the operator as written
+    Binary,  ///< args[0] name args[1]: `name` is the operator as written
   };
   Kind kind = Kind::Name;
   Span span;

@@ -57,10 +57,12 @@ Program Verifier::run(const SyntaxTree& tree) {
   check_overrides();
   if (!has_output && !diagnostics_.any()) {
     const size_t end = source_->text.size();
-    diagnostics_.add({source_, end, end}, "the program has no output",
-                     has_definition ? fmt::format("end it with: output {}",
-                                                  program_.definitions.empty() ? "NAME" : program_.definitions.back().sym.name())
-                                    : "define something, NAME[axes] = expression, and end with: output NAME");
+    diagnostics_.add(
+        {source_, end, end}, "the program has no output",
+        has_definition
+            ? fmt::format("end it with: output {}",
+                          program_.definitions.empty() ? "NAME" : program_.definitions.back().sym.name())
+            : "define something, NAME[axes] = expression, and end with: output NAME");
   }
   return std::move(program_);
 }
@@ -98,7 +100,8 @@ void Verifier::statement(const Statement& s) {
     } catch (const StatementAbandoned&) {
       // The name counts as declared, so that its uses are not reported too.
       if (s.kind == Statement::Kind::Axis) {
-        names_.emplace(item.name.name, Entry{Entry::AxisName, axes_ahead_.at(item.name.name), item.name.span});
+        names_.emplace(item.name.name,
+                       Entry{Entry::AxisName, axes_ahead_.at(item.name.name), item.name.span});
       } else if (s.kind != Statement::Kind::Program && s.kind != Statement::Kind::Output) {
         names_.emplace(item.name.name, Entry{Entry::Broken, 0, item.name.span});
       }
@@ -109,8 +112,9 @@ void Verifier::statement(const Statement& s) {
 void Verifier::declare(const Ident& id, Entry::Kind kind, size_t index) {
   const auto [at, fresh] = names_.emplace(id.name, Entry{kind, index, id.span});
   if (!fresh)
-    diagnostics_.fail(id.span, fmt::format("`{}` is declared twice, first on line {}", id.name, at->second.span.line()),
-                      "each name is given once; choose another");
+    diagnostics_.fail(
+        id.span, fmt::format("`{}` is declared twice, first on line {}", id.name, at->second.span.line()),
+        "each name is given once; choose another");
 }
 
 void Verifier::axis_statement(const Statement::Item& item) {
@@ -122,8 +126,10 @@ void Verifier::axis_statement(const Statement::Item& item) {
   scope.axis_size = true;
   const Value v = expression(*item.value, scope);
   if (v.type != ValueType::Int)
-    diagnostics_.fail(item.value->span, fmt::format("the size of axis `{}` is {}, not an integer", item.name.name, name(v.type)),
-                      "`//` divides integers");
+    diagnostics_.fail(
+        item.value->span,
+        fmt::format("the size of axis `{}` is {}, not an integer", item.name.name, name(v.type)),
+        "`//` divides integers");
   program_.axes[index].size = v.expr;
 }
 
@@ -139,7 +145,8 @@ Range Verifier::range_of(const Statement::Item& item) {
   const Range r{expression(*item.lo, scope).expr, expression(*item.hi, scope).expr};
   const auto lo = r.lo.number(), hi = r.hi.number();
   if (lo && hi && !(*lo < *hi))
-    diagnostics_.fail(Span::join(item.lo->span, item.hi->span), fmt::format("the range of `{}` is empty", item.name.name),
+    diagnostics_.fail(Span::join(item.lo->span, item.hi->span),
+                      fmt::format("the range of `{}` is empty", item.name.name),
                       "range(lo, hi) holds lo and excludes hi");
   return r;
 }
@@ -156,9 +163,12 @@ void Verifier::param_statement(const Statement::Item& item, const Span& span) {
     p.value = v.expr;
     const auto number = v.expr.number();
     if (type_of(p.dtype) == ValueType::Int && v.type > ValueType::Int)
-      diagnostics_.fail(item.value->span, fmt::format("param `{}` is {} and its default is real", item.name.name, item.dtype->name),
-                        "give an integer, or declare the param f32");
-    const auto lo = p.range ? p.range.lo.number() : std::nullopt, hi = p.range ? p.range.hi.number() : std::nullopt;
+      diagnostics_.fail(
+          item.value->span,
+          fmt::format("param `{}` is {} and its default is real", item.name.name, item.dtype->name),
+          "give an integer, or declare the param f32");
+    const auto lo = p.range ? p.range.lo.number() : std::nullopt,
+               hi = p.range ? p.range.hi.number() : std::nullopt;
     if (number && ((lo && *number < *lo) || (hi && *number >= *hi)))
       diagnostics_.fail(item.value->span,
                         fmt::format("the default of param `{}` is outside its range({}, {})", item.name.name,
@@ -217,10 +227,13 @@ void Verifier::report_missing(const Scope& scope, const std::string& name) {
   std::vector<std::string> left = names_of(scope.left);
   for (const Scope::Missing& m : scope.missing) {
     left.push_back(m.axis.name());
-    std::string hint = fmt::format("reduce over it, for example sum[{0}](…), or write {1}[{2}]", m.axis.name(), name,
-                                   fmt::join(left, ", "));
+    std::string hint = fmt::format("reduce over it, for example sum[{0}](…), or write {1}[{2}]",
+                                   m.axis.name(), name, fmt::join(left, ", "));
     if (!m.why.empty()) hint = m.why + "; " + hint;
-    diagnostics_.add(m.span, fmt::format("axis `{}` of the right side is not on the left side of `{}`", m.axis.name(), name), hint);
+    diagnostics_.add(
+        m.span,
+        fmt::format("axis `{}` of the right side is not on the left side of `{}`", m.axis.name(), name),
+        hint);
     left.pop_back();
   }
   if (!scope.missing.empty()) throw StatementAbandoned();
@@ -255,8 +268,10 @@ void Verifier::definition(const Statement::Item& item, const Span& span) {
   depth += item.value->depth;
   if (depth > inlined_nesting_limit)
     diagnostics_.fail(item.name.span,
-                      fmt::format("`{}` and the definitions it reads nest deeper than {} levels", item.name.name, inlined_nesting_limit),
-                      "give one of them a dtype and make it an output of a program of its own, which this one takes as an input");
+                      fmt::format("`{}` and the definitions it reads nest deeper than {} levels",
+                                  item.name.name, inlined_nesting_limit),
+                      "give one of them a dtype and make it an output of a program of its own, which this "
+                      "one takes as an input");
   declare(item.name, Entry::DefinitionName, program_.definitions.size());
   depth_[d.sym] = depth;
   types_[d.sym] = type;
@@ -266,14 +281,17 @@ void Verifier::definition(const Statement::Item& item, const Span& span) {
 void Verifier::output_item(const Statement::Item& item) {
   const Entry e = lookup(item.name, nullptr);
   if (e.kind != Entry::InputName && e.kind != Entry::DefinitionName)
-    diagnostics_.fail(item.name.span, fmt::format("`{}` is not a tensor", item.name.name), "an output names a definition or an input");
+    diagnostics_.fail(item.name.span, fmt::format("`{}` is not a tensor", item.name.name),
+                      "an output names a definition or an input");
   Output o;
   o.sym = tensor_sym(e);
   o.span = item.name.span;
   for (const Output& other : program_.outputs)
     if (other.sym == o.sym)
-      diagnostics_.fail(item.name.span, fmt::format("`{}` is an output twice, first on line {}", item.name.name, other.span.line()),
-                        "define a second name for a second form of it");
+      diagnostics_.fail(
+          item.name.span,
+          fmt::format("`{}` is an output twice, first on line {}", item.name.name, other.span.line()),
+          "define a second name for a second form of it");
   o.dims = tensor_dims(e);
   if (item.has_dims) {
     std::vector<Dim> dims = dims_of(item, "an output");
@@ -285,7 +303,8 @@ void Verifier::output_item(const Statement::Item& item) {
     };
     if (sorted(dims) != sorted(o.dims))
       diagnostics_.fail(item.dims_span,
-                        fmt::format("output `{0}{1}` does not have the axes of {0}{2}", item.name.name, dims_text(dims), dims_text(o.dims)),
+                        fmt::format("output `{0}{1}` does not have the axes of {0}{2}", item.name.name,
+                                    dims_text(dims), dims_text(o.dims)),
                         "an output lists each axis of its definition once, in any order and grouping");
     o.dims = std::move(dims);
   }
@@ -323,7 +342,8 @@ void Verifier::check_sizes() {
     if (state[k] == 2 || !axis.size) return;
     if (state[k] == 1) {
       std::vector<std::string> cycle;
-      for (auto at = std::find(path.begin(), path.end(), k); at != path.end(); ++at) cycle.push_back(program_.axes[*at].name());
+      for (auto at = std::find(path.begin(), path.end(), k); at != path.end(); ++at)
+        cycle.push_back(program_.axes[*at].name());
       cycle.push_back(axis.name());
       diagnostics_.fail(axis.span, fmt::format("sizes depend on each other: {}", fmt::join(cycle, " -> ")),
                         "leave one of them open, to be found when the program runs");
@@ -346,10 +366,12 @@ void Verifier::check_sizes() {
     try {
       axis.size = Expr(evaluate_integer(substitute(axis.size, literal), {}));
     } catch (const UserError& e) {
-      diagnostics_.fail(axis.span, fmt::format("the size of axis `{}`: {}", axis.name(), e.diagnostics()[0].what));
+      diagnostics_.fail(axis.span,
+                        fmt::format("the size of axis `{}`: {}", axis.name(), e.diagnostics()[0].what));
     }
     if (*axis.size.rational() < Rational(0))
-      diagnostics_.fail(axis.span, fmt::format("the size of axis `{}` is {}", axis.name(), axis.size.rational()->str()),
+      diagnostics_.fail(axis.span,
+                        fmt::format("the size of axis `{}` is {}", axis.name(), axis.size.rational()->str()),
                         "a size is not negative");
   };
   for (size_t k = 0; k < program_.axes.size(); ++k) {
@@ -370,13 +392,15 @@ void Verifier::check_overrides() {
     for (const Definition& d : program_.definitions) known.push_back(d.sym.name());
     const std::string shown = fmt::format("--dtype {}={}", name, tilewright::name(dtype));
     if (std::find(known.begin(), known.end(), name) != known.end()) {
-      diagnostics_.add({}, fmt::format("{}: `{}` declares no dtype", shown, name), "declare one in its statement, or make it an output");
+      diagnostics_.add({}, fmt::format("{}: `{}` declares no dtype", shown, name),
+                       "declare one in its statement, or make it an output");
     } else if (!later_.count(name)) {
       const std::string near = nearest_name(name, known);
       diagnostics_.add({}, fmt::format("{}: there is no input, definition or output `{}`", shown, name),
                        near.empty() ? "" : fmt::format("did you mean `{}`?", near));
     } else if (names_.count(name) && names_.at(name).kind != Entry::Broken) {
-      diagnostics_.add({}, fmt::format("{}: `{}` is not a tensor", shown, name), "the dtype of a param stands in the program");
+      diagnostics_.add({}, fmt::format("{}: `{}` is not a tensor", shown, name),
+                       "the dtype of a param stands in the program");
     }
   }
 }

@@ -9,8 +9,8 @@
 
 namespace tilewright {
 
-/// What an expression's value is. Real is f32 and Double f64 unless a dtype says otherwise. Ordered: arithmetic gives the larger one, at
-/// least Int.
+/// What an expression's value is. Real is f32 and Double f64 unless a dtype says otherwise. Ordered:
+/// arithmetic gives the larger one, at least Int.
 enum class ValueType : uint8_t { Bool, Int, Real, Double };
 const char* name(ValueType t);
 ValueType type_of(DType t);
@@ -35,10 +35,10 @@ class Verifier {
   };
   /// Where an expression stands and which axes it may use.
   struct Scope {
-    std::string place;            ///< "a let", "the size of an axis", …; empty: the right side of a definition
-    bool axis_size = false;       ///< sizes and integers only; sizes of axes declared further down are known
-    std::vector<Sym> left;        ///< axes of the left side
-    std::vector<Sym> bound;       ///< axes of the reductions around
+    std::string place;       ///< "a let", "the size of an axis", …; empty: the right side of a definition
+    bool axis_size = false;  ///< sizes and integers only; sizes of axes declared further down are known
+    std::vector<Sym> left;   ///< axes of the left side
+    std::vector<Sym> bound;  ///< axes of the reductions around
     struct Missing {
       Sym axis;
       Span span;
@@ -87,17 +87,18 @@ class Verifier {
   Diagnostics& diagnostics_;
   Program program_;
   std::map<std::string, Entry> names_;
-  std::map<std::string, Span> later_;        ///< every declared name with its first declaration
-  std::map<std::string, size_t> axes_ahead_; ///< every axis of the text
-  std::map<Sym, ValueType> types_;           ///< of params, lets and tensors
-  std::map<Sym, int> depth_;                 ///< nesting of a definition with those it reads put in
-  std::vector<std::string> seen_dtypes_;     ///< names whose dtype an override replaced
+  std::map<std::string, Span> later_;         ///< every declared name with its first declaration
+  std::map<std::string, size_t> axes_ahead_;  ///< every axis of the text
+  std::map<Sym, ValueType> types_;            ///< of params, lets and tensors
+  std::map<Sym, int> depth_;                  ///< nesting of a definition with those it reads put in
+  std::vector<std::string> seen_dtypes_;      ///< names whose dtype an override replaced
 };
 
 /// Text of dimensions: "[b, (k g), i]".
 std::string dims_text(const std::vector<Dim>& dims);
 
-/// The pieces of a composite dimension at a flat index x, outermost first: x // (g·h), x // h % g, x % h for pieces (f g h).
+/// The pieces of a composite dimension at a flat index x, outermost first: x // (g·h), x // h % g, x % h for
+/// pieces (f g h).
 std::vector<Expr> split_index(Expr flat, const Dim& dim);
 
 }  // namespace tilewright

@@ -77,11 +77,15 @@ Verifier::Entry Verifier::lookup(const Ident& id, const Scope* scope) {
     if (found->second.kind == Entry::Broken) throw StatementAbandoned();  // its own error has been reported
     return found->second;
   }
-  if (scope && scope->axis_size && axes_ahead_.count(id.name)) return {Entry::AxisName, axes_ahead_.at(id.name), id.span};
+  if (scope && scope->axis_size && axes_ahead_.count(id.name))
+    return {Entry::AxisName, axes_ahead_.at(id.name), id.span};
   if (const auto later = later_.find(id.name); later != later_.end()) {
     const bool own = later->second.line() == id.span.line() && later->second.begin < id.span.begin;
-    if (own) diagnostics_.fail(id.span, fmt::format("`{}` is read in its own definition", id.name), "definitions are not recursive");
-    diagnostics_.fail(id.span, fmt::format("`{}` is used before line {} declares it", id.name, later->second.line()),
+    if (own)
+      diagnostics_.fail(id.span, fmt::format("`{}` is read in its own definition", id.name),
+                        "definitions are not recursive");
+    diagnostics_.fail(id.span,
+                      fmt::format("`{}` is used before line {} declares it", id.name, later->second.line()),
                       "move its declaration up");
   }
   std::vector<std::string> known;
@@ -98,20 +102,25 @@ Sym Verifier::axis_named(const Ident& id, const Scope* scope) {
     std::vector<std::string> known;
     for (const Axis& a : program_.axes) known.push_back(a.name());
     const std::string near = nearest_name(id.name, known);
-    diagnostics_.fail(id.span, fmt::format("unknown axis `{}`", id.name),
-                      near.empty() ? fmt::format("declare it: axis {}", id.name) : fmt::format("did you mean `{}`?", near));
+    diagnostics_.fail(
+        id.span, fmt::format("unknown axis `{}`", id.name),
+        near.empty() ? fmt::format("declare it: axis {}", id.name) : fmt::format("did you mean `{}`?", near));
   }
   const Entry e = lookup(id, scope);
   if (e.kind != Entry::AxisName)
-    diagnostics_.fail(id.span, fmt::format("`{}` is not an axis", id.name), "an axis is declared with `axis NAME`");
+    diagnostics_.fail(id.span, fmt::format("`{}` is not an axis", id.name),
+                      "an axis is declared with `axis NAME`");
   return program_.axes[e.index].index;
 }
 
 void Verifier::use_axis(Sym axis, const Span& span, Scope& scope, const std::string& why) {
   if (scope.scalar())
-    diagnostics_.fail(span, fmt::format("axis `{}` is used in {}, which has no axes", axis.name(), scope.place),
+    diagnostics_.fail(span,
+                      fmt::format("axis `{}` is used in {}, which has no axes", axis.name(), scope.place),
                       fmt::format("size({}) is its length", axis.name()));
-  const auto has = [&](const std::vector<Sym>& list) { return std::find(list.begin(), list.end(), axis) != list.end(); };
+  const auto has = [&](const std::vector<Sym>& list) {
+    return std::find(list.begin(), list.end(), axis) != list.end();
+  };
   if (has(scope.left) || has(scope.bound)) return;
   for (const Scope::Missing& m : scope.missing)
     if (m.axis == axis) return;
@@ -132,7 +141,8 @@ Sym Verifier::tensor_sym(const Entry& e) const {
 void Verifier::require_tensors_allowed(const Syntax& s, const Scope& scope) {
   if (scope.scalar())
     diagnostics_.fail(s.name_span, fmt::format("tensor `{}` is read in {}", s.name, scope.place),
-                      "only numbers, sizes, params and lets stand there; a definition without axes, NAME[] = …, may read tensors");
+                      "only numbers, sizes, params and lets stand there; a definition without axes, NAME[] = "
+                      "…, may read tensors");
 }
 
 Verifier::Value Verifier::expression(const Syntax& s, Scope& scope) {
@@ -150,12 +160,16 @@ Verifier::Value Verifier::expression_node(const Syntax& s, Scope& scope) {
     case Syntax::Kind::Name: return bare_name(s, scope);
     case Syntax::Kind::Read: return element(s, scope);
     case Syntax::Kind::Pieces:
-      diagnostics_.fail(s.span, "the pieces of a composite dimension stand only as an index", "write K[b, (k g), i]");
+      diagnostics_.fail(s.span, "the pieces of a composite dimension stand only as an index",
+                        "write K[b, (k g), i]");
     case Syntax::Kind::Size: return {Expr(axis_named(s.idents[0], &scope).size()), ValueType::Int};
     case Syntax::Kind::Reduce: return reduction(s, scope);
     case Syntax::Kind::TopK:
-      diagnostics_.fail(s.name_span, fmt::format("`{}` is not supported yet: the k largest elements have no state to stream with", s.name),
-                        "argmax and max give the first of them; the scores can be an output and be sorted outside");
+      diagnostics_.fail(
+          s.name_span,
+          fmt::format("`{}` is not supported yet: the k largest elements have no state to stream with",
+                      s.name),
+          "argmax and max give the first of them; the scores can be an output and be sorted outside");
     case Syntax::Kind::Call: return call(s, scope);
     case Syntax::Kind::Not: return {logical_not(condition(*s.args[0], scope, "`not`").expr), ValueType::Bool};
     case Syntax::Kind::Neg: {
@@ -174,9 +188,12 @@ Verifier::Value Verifier::expression_node(const Syntax& s, Scope& scope) {
 Verifier::Value Verifier::number(const Syntax& s) {
   const auto exact = Rational::parse(s.name);
   if (exact) return {Expr(*exact), s.real ? ValueType::Real : ValueType::Int};
-  if (!s.real) diagnostics_.fail(s.span, fmt::format("{} does not fit i64", s.name), "write it with a point to make it real");
+  if (!s.real)
+    diagnostics_.fail(s.span, fmt::format("{} does not fit i64", s.name),
+                      "write it with a point to make it real");
   const double value = std::strtod(s.name.c_str(), nullptr);
-  if (!std::isfinite(value)) diagnostics_.fail(s.span, fmt::format("{} does not fit f64", s.name), "infinity is written inf");
+  if (!std::isfinite(value))
+    diagnostics_.fail(s.span, fmt::format("{} does not fit f64", s.name), "infinity is written inf");
   return {Expr::real(value), ValueType::Real};
 }
 
@@ -190,8 +207,9 @@ Verifier::Value Verifier::bare_name(const Syntax& s, Scope& scope) {
     }
     case Entry::ParamName: {
       if (scope.axis_size)
-        diagnostics_.fail(s.span, fmt::format("param `{}` is used in the size of an axis", s.name),
-                          "sizes depend on numbers, lets and other sizes only; make it an axis and give its --size");
+        diagnostics_.fail(
+            s.span, fmt::format("param `{}` is used in the size of an axis", s.name),
+            "sizes depend on numbers, lets and other sizes only; make it an axis and give its --size");
       const Param& p = program_.params[e.index];
       return {Expr(p.sym), p.dtype == DType::f64 ? ValueType::Real : type_of(p.dtype)};
     }
@@ -205,7 +223,8 @@ Verifier::Value Verifier::bare_name(const Syntax& s, Scope& scope) {
       std::vector<Expr> indices;
       for (const Dim& d : tensor_dims(e))
         for (Sym axis : d.pieces) {
-          use_axis(axis, s.span, scope, fmt::format("`{}` alone reads {}{}", s.name, s.name, dims_text(tensor_dims(e))));
+          use_axis(axis, s.span, scope,
+                   fmt::format("`{}` alone reads {}{}", s.name, s.name, dims_text(tensor_dims(e))));
           indices.push_back(Expr(axis));
         }
       return {read(tensor_sym(e), indices), types_.at(tensor_sym(e))};
@@ -218,7 +237,9 @@ Verifier::Value Verifier::bare_name(const Syntax& s, Scope& scope) {
 Verifier::Value Verifier::element(const Syntax& s, Scope& scope) {
   const Entry e = lookup({s.name, s.name_span}, &scope);
   if (e.kind != Entry::InputName && e.kind != Entry::DefinitionName) {
-    const char* what = e.kind == Entry::AxisName ? "an axis" : e.kind == Entry::ParamName ? "a param" : "a let";
+    const char* what = e.kind == Entry::AxisName    ? "an axis"
+                       : e.kind == Entry::ParamName ? "a param"
+                                                    : "a let";
     diagnostics_.fail(s.name_span, fmt::format("`{}` is {} and has no elements", s.name, what),
                       fmt::format("write {} without brackets", s.name));
   }
@@ -227,12 +248,15 @@ Verifier::Value Verifier::element(const Syntax& s, Scope& scope) {
   if (dims.size() != s.args.size()) {
     std::vector<std::string> given;
     for (const Syntax* a : s.args) given.push_back(source_slice(a->span));
-    diagnostics_.fail(s.span,
-                      fmt::format("`{0}` has {1} dimension{2}, {0}{3}, and is read with {4} ind{5}, [{6}]", s.name, dims.size(),
-                                  dims.size() == 1 ? "" : "s", dims_text(dims), s.args.size(), s.args.size() == 1 ? "ex" : "ices",
-                                  fmt::join(given, ", ")),
-                      dims.size() == 0 ? fmt::format("write {}[]", s.name)
-                                       : fmt::format("give one index for each dimension, or {} alone to read it at its own axes", s.name));
+    diagnostics_.fail(
+        s.span,
+        fmt::format("`{0}` has {1} dimension{2}, {0}{3}, and is read with {4} ind{5}, [{6}]", s.name,
+                    dims.size(), dims.size() == 1 ? "" : "s", dims_text(dims), s.args.size(),
+                    s.args.size() == 1 ? "ex" : "ices", fmt::join(given, ", ")),
+        dims.size() == 0
+            ? fmt::format("write {}[]", s.name)
+            : fmt::format("give one index for each dimension, or {} alone to read it at its own axes",
+                          s.name));
   }
   std::vector<Expr> indices;
   for (size_t k = 0; k < dims.size(); ++k) {
@@ -253,13 +277,15 @@ Verifier::Value Verifier::element(const Syntax& s, Scope& scope) {
     } else {
       const Value v = expression(index, scope);
       if (v.type != ValueType::Int)
-        diagnostics_.fail(index.span, fmt::format("index {} of `{}` is {}, not an integer", k + 1, s.name, name(v.type)),
-                          v.type == ValueType::Bool
-                              ? fmt::format("i64({}) counts it as 0 or 1", source_slice(index.span))
-                              : fmt::format("`//` divides integers; i64({}) truncates", source_slice(index.span)));
+        diagnostics_.fail(
+            index.span, fmt::format("index {} of `{}` is {}, not an integer", k + 1, s.name, name(v.type)),
+            v.type == ValueType::Bool
+                ? fmt::format("i64({}) counts it as 0 or 1", source_slice(index.span))
+                : fmt::format("`//` divides integers; i64({}) truncates", source_slice(index.span)));
       flat = v.expr;
     }
-    for (Expr piece : dims[k].pieces.size() == 1 ? std::vector<Expr>{flat} : split_index(flat, dims[k])) indices.push_back(piece);
+    for (Expr piece : dims[k].pieces.size() == 1 ? std::vector<Expr>{flat} : split_index(flat, dims[k]))
+      indices.push_back(piece);
   }
   return {read(tensor_sym(e), indices), types_.at(tensor_sym(e))};
 }
@@ -279,13 +305,14 @@ Verifier::Value Verifier::reduction(const Syntax& s, Scope& scope) {
     const Sym axis = axis_named(id, &scope);
     if (scope.scalar()) use_axis(axis, id.span, scope);
     if (std::find(axes.begin(), axes.end(), axis) != axes.end())
-      diagnostics_.fail(id.span, fmt::format("axis `{}` stands twice in one reduction", id.name), "name each axis once");
+      diagnostics_.fail(id.span, fmt::format("axis `{}` stands twice in one reduction", id.name),
+                        "name each axis once");
     axes.push_back(axis);
   }
   if ((r == Reducer::Argmax || r == Reducer::Argmin) && axes.size() > 1)
     diagnostics_.fail(s.idents[1].span, fmt::format("`{}` takes one axis", s.name),
-                      fmt::format("it gives an index along one axis; nest {0} and {1} to search several", s.name,
-                                  r == Reducer::Argmax ? "max" : "min"));
+                      fmt::format("it gives an index along one axis; nest {0} and {1} to search several",
+                                  s.name, r == Reducer::Argmax ? "max" : "min"));
   scope.bound.insert(scope.bound.end(), axes.begin(), axes.end());
   Value body;
   if (r == Reducer::Any || r == Reducer::All)
@@ -295,13 +322,22 @@ Verifier::Value Verifier::reduction(const Syntax& s, Scope& scope) {
   scope.bound.resize(scope.bound.size() - axes.size());
   if (r == Reducer::Softmax)
     for (size_t k = 0; k < axes.size(); ++k)
-      use_axis(axes[k], s.idents[k].span, scope, fmt::format("softmax[{0}] has a value for each {0}", s.idents[k].name));
+      use_axis(axes[k], s.idents[k].span, scope,
+               fmt::format("softmax[{0}] has a value for each {0}", s.idents[k].name));
   ValueType type = body.type;
   switch (r) {
-    case Reducer::Sum: case Reducer::Prod: case Reducer::Max: case Reducer::Min: type = arithmetic(type, type); break;
-    case Reducer::Any: case Reducer::All: break;
-    case Reducer::Argmax: case Reducer::Argmin: type = ValueType::Int; break;
-    case Reducer::Mean: case Reducer::Var: case Reducer::Softmax: case Reducer::Logsumexp: type = real(type); break;
+    case Reducer::Sum:
+    case Reducer::Prod:
+    case Reducer::Max:
+    case Reducer::Min: type = arithmetic(type, type); break;
+    case Reducer::Any:
+    case Reducer::All: break;
+    case Reducer::Argmax:
+    case Reducer::Argmin: type = ValueType::Int; break;
+    case Reducer::Mean:
+    case Reducer::Var:
+    case Reducer::Softmax:
+    case Reducer::Logsumexp: type = real(type); break;
   }
   return {reduce(r, axes, body.expr), type};
 }
@@ -315,28 +351,32 @@ Verifier::Value Verifier::call(const Syntax& s, Scope& scope) {
       diagnostics_.fail(s.name_span, fmt::format("`{}` is not a function", s.name),
                         fmt::format("an element is {0}[…]; a product needs `*`: {0} * (…)", s.name));
     const std::string near = nearest_name(s.name, callable_names());
-    diagnostics_.fail(s.name_span, fmt::format("unknown function `{}`", s.name),
-                      near.empty() ? "docs/language.md lists the functions" : fmt::format("did you mean `{}`?", near));
+    diagnostics_.fail(
+        s.name_span, fmt::format("unknown function `{}`", s.name),
+        near.empty() ? "docs/language.md lists the functions" : fmt::format("did you mean `{}`?", near));
   }
   const int least = dtype ? 1 : f->least, most = dtype ? 1 : f->most;
   if (int(n) < least || (most >= 0 && int(n) > most)) {
     std::string hint;
     if (s.name == "where") hint = "where(condition, x, y)";
-    if (s.name == "max" || s.name == "min") hint = fmt::format("{0}(x, y) of values; {0}[j](x) over an axis", s.name);
+    if (s.name == "max" || s.name == "min")
+      hint = fmt::format("{0}(x, y) of values; {0}[j](x) over an axis", s.name);
     diagnostics_.fail(s.span,
-                      fmt::format("`{}` takes {}{} argument{}, not {}", s.name, most < 0 ? "at least " : "", least,
-                                  least == 1 ? "" : "s", n),
+                      fmt::format("`{}` takes {}{} argument{}, not {}", s.name, most < 0 ? "at least " : "",
+                                  least, least == 1 ? "" : "s", n),
                       hint);
   }
   std::vector<Value> v;
   for (size_t k = 0; k < n; ++k)
-    v.push_back(s.name == "where" && k == 0 ? condition(*s.args[0], scope, "`where`") : expression(*s.args[k], scope));
+    v.push_back(s.name == "where" && k == 0 ? condition(*s.args[0], scope, "`where`")
+                                            : expression(*s.args[k], scope));
   const Expr x = v[0].expr;
   const ValueType t = v[0].type, real_type = real(t), number_type = arithmetic(t, t);
   if (dtype) return {cast(*dtype, x), type_of(*dtype)};
   if (s.name == "where") {
     const ValueType a = v[1].type, b = v[2].type;
-    return {select(x, v[1].expr, v[2].expr), a == ValueType::Bool && b == ValueType::Bool ? a : arithmetic(a, b)};
+    return {select(x, v[1].expr, v[2].expr),
+            a == ValueType::Bool && b == ValueType::Bool ? a : arithmetic(a, b)};
   }
   if (s.name == "max" || s.name == "min") {
     std::vector<Expr> args;
@@ -348,16 +388,18 @@ Verifier::Value Verifier::call(const Syntax& s, Scope& scope) {
     return {make(s.name == "max" ? Op::Max : Op::Min, args), type};
   }
   if (s.name == "pow") {
-    const bool integer = number_type == ValueType::Int && v[1].type <= ValueType::Int && v[1].expr.rational() &&
-                         *v[1].expr.rational() >= Rational(0);
+    const bool integer = number_type == ValueType::Int && v[1].type <= ValueType::Int &&
+                         v[1].expr.rational() && *v[1].expr.rational() >= Rational(0);
     return {pow(x, v[1].expr), integer ? ValueType::Int : real(arithmetic(t, v[1].type))};
   }
   if (s.name == "relu") return {make(Op::Max, {x, Expr(0)}), number_type};
   if (s.name == "silu") return {x * one(Op::Sigmoid, x), real_type};
-  if (s.name == "gelu") return {Expr(Rational(1, 2)) * x * (Expr(1) + one(Op::Erf, x / sqrt(Expr(2)))), real_type};
+  if (s.name == "gelu")
+    return {Expr(Rational(1, 2)) * x * (Expr(1) + one(Op::Erf, x / sqrt(Expr(2)))), real_type};
   static const std::vector<std::pair<std::string, Op>> real_functions = {
-      {"exp", Op::Exp},   {"log", Op::Log},     {"exp2", Op::Exp2}, {"log2", Op::Log2},       {"sqrt", Op::Sqrt},
-      {"rsqrt", Op::Rsqrt}, {"tanh", Op::Tanh}, {"sigmoid", Op::Sigmoid}, {"erf", Op::Erf}};
+      {"exp", Op::Exp},   {"log", Op::Log},         {"exp2", Op::Exp2},
+      {"log2", Op::Log2}, {"sqrt", Op::Sqrt},       {"rsqrt", Op::Rsqrt},
+      {"tanh", Op::Tanh}, {"sigmoid", Op::Sigmoid}, {"erf", Op::Erf}};
   for (const auto& [word, op] : real_functions)
     if (s.name == word) return {one(op, x), real_type};
   static const std::vector<std::pair<std::string, Op>> keeping = {
@@ -384,11 +426,12 @@ Verifier::Value Verifier::binary(const Syntax& s, Scope& scope) {
     for (int k = 0; k < 2; ++k) {
       if ((k == 0 ? a : b).type <= ValueType::Int) continue;
       diagnostics_.fail(s.args[k]->span, fmt::format("`{}` is for integers, and this is real", op),
-                        op == "//" ? fmt::format("floor({} / {}) divides reals and rounds down", source_slice(s.args[0]->span),
-                                                 source_slice(s.args[1]->span))
+                        op == "//" ? fmt::format("floor({} / {}) divides reals and rounds down",
+                                                 source_slice(s.args[0]->span), source_slice(s.args[1]->span))
                                    : fmt::format("x - y * floor(x / y) is the remainder of reals"));
     }
-    if (b.expr.is_constant(0)) diagnostics_.fail(s.args[1]->span, "division by zero", "the divisor must not be zero");
+    if (b.expr.is_constant(0))
+      diagnostics_.fail(s.args[1]->span, "division by zero", "the divisor must not be zero");
     return {op == "//" ? floordiv(a.expr, b.expr) : mod(a.expr, b.expr), ValueType::Int};
   }
   if (op == "**") {

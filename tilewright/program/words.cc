@@ -7,14 +7,14 @@ namespace tilewright {
 namespace {
 
 const std::vector<Reducer>& reducers() {
-  static const std::vector<Reducer> all = {Reducer::Sum,  Reducer::Max,    Reducer::Min,    Reducer::Prod,
-                                           Reducer::Any,  Reducer::All,    Reducer::Argmax, Reducer::Argmin,
-                                           Reducer::Mean, Reducer::Var,    Reducer::Softmax, Reducer::Logsumexp};
+  static const std::vector<Reducer> all = {Reducer::Sum,  Reducer::Max, Reducer::Min,     Reducer::Prod,
+                                           Reducer::Any,  Reducer::All, Reducer::Argmax,  Reducer::Argmin,
+                                           Reducer::Mean, Reducer::Var, Reducer::Softmax, Reducer::Logsumexp};
   return all;
 }
 
 const std::vector<std::string> statement_keywords = {"program", "axis", "param", "let", "input", "output"};
-const std::vector<std::string> other_keywords = {"range", "size", "inf", "true",    "false",
+const std::vector<std::string> other_keywords = {"range", "size", "inf", "true", "false",
                                                  "and",   "or",   "not", "topk", "argtopk"};
 
 bool among(const std::vector<std::string>& words, const std::string& word) {
@@ -25,9 +25,10 @@ bool among(const std::vector<std::string>& words, const std::string& word) {
 
 const std::vector<FunctionWord>& function_words() {
   static const std::vector<FunctionWord> words = {
-      {"exp", 1, 1},   {"log", 1, 1},     {"exp2", 1, 1}, {"log2", 1, 1},  {"sqrt", 1, 1},  {"rsqrt", 1, 1}, {"tanh", 1, 1},
-      {"sigmoid", 1, 1}, {"erf", 1, 1},   {"abs", 1, 1},  {"floor", 1, 1}, {"round", 1, 1}, {"sign", 1, 1},  {"pow", 2, 2},
-      {"max", 2, -1},  {"min", 2, -1},    {"where", 3, 3}, {"relu", 1, 1}, {"silu", 1, 1},  {"gelu", 1, 1}};
+      {"exp", 1, 1},   {"log", 1, 1},   {"exp2", 1, 1},    {"log2", 1, 1}, {"sqrt", 1, 1},
+      {"rsqrt", 1, 1}, {"tanh", 1, 1},  {"sigmoid", 1, 1}, {"erf", 1, 1},  {"abs", 1, 1},
+      {"floor", 1, 1}, {"round", 1, 1}, {"sign", 1, 1},    {"pow", 2, 2},  {"max", 2, -1},
+      {"min", 2, -1},  {"where", 3, 3}, {"relu", 1, 1},    {"silu", 1, 1}, {"gelu", 1, 1}};
   return words;
 }
 

@@ -19,7 +19,8 @@ const FunctionWord* find_function(const std::string& word);
 std::optional<Reducer> find_reducer(const std::string& word);
 
 bool is_statement_keyword(const std::string& word);  ///< program axis param let input output
-/// What a reserved word is ("a keyword", "a dtype", "a reducer", "a function", "a reducer and a function"); "" for other words.
+/// What a reserved word is ("a keyword", "a dtype", "a reducer", "a function", "a reducer and a function");
+/// "" for other words.
 std::string reserved_as(const std::string& word);
 
 std::vector<std::string> dtype_names();
