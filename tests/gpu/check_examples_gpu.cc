@@ -1,0 +1,98 @@
+// The examples on the GPU, over dtypes and ragged sizes up to 8192, aligned and general layouts.
+#include <gtest/gtest.h>
+
+#include "tests/support/examples.h"
+#include "tilewright/runtime/cuda.h"
+
+namespace tilewright::testing {
+namespace {
+
+const DType kTypes[] = {DType::f16, DType::bf16, DType::f32};
+
+std::vector<std::pair<int64_t, int64_t>> pairs() {
+  std::vector<std::pair<int64_t, int64_t>> all;
+  for (int64_t a : ragged_sizes())
+    for (int64_t b : ragged_sizes()) all.emplace_back(a, b);
+  for (int64_t big : {4096, 8192}) {
+    all.emplace_back(big, big);
+    all.emplace_back(129, big);
+    all.emplace_back(big, 7);
+  }
+  return all;
+}
+
+CheckCase attention_case(const char* program, int64_t i, int64_t j, int64_t d, DType t) {
+  CheckCase c;
+  c.program = program;
+  c.sizes = {{"b", 1}, {"h", 2}, {"i", i}, {"j", j}};
+  c.literals = {{"d", d}, {"e", d}};
+  c.dtype = t;
+  c.target = Target::Cuda;
+  return c;
+}
+
+TEST(CheckExamplesGpu, Attention) {
+  SKIP_WITHOUT_GPU();
+  for (const char* program : {"pf_global", "pf_causal"})
+    for (DType t : kTypes)
+      for (int64_t d : {64, 128})
+        for (const auto& [i, j] : pairs()) expect_check(attention_case(program, i, j, d, t));
+}
+
+TEST(CheckExamplesGpu, RowSoftmax) {
+  SKIP_WITHOUT_GPU();
+  for (const char* schedule : {"", "stream j=512"})
+    for (DType t : kTypes)
+      for (const auto& [r, j] : pairs()) {
+        CheckCase c;
+        c.program = "softmax";
+        c.sizes = {{"r", r}, {"j", j}};
+        c.dtype = t;
+        c.target = Target::Cuda;
+        c.schedule = schedule;
+        expect_check(c);
+      }
+}
+
+TEST(CheckExamplesGpu, LayernormMatmul) {
+  SKIP_WITHOUT_GPU();
+  for (DType t : kTypes)
+    for (int64_t features : {0, 129, 4096})
+      for (const auto& [r, n] : pairs()) {
+        CheckCase c;
+        c.program = "layernorm_matmul";
+        c.sizes = {{"r", r}, {"n", n}};
+        c.literals = {{"c", features}};
+        c.dtype = t;
+        c.target = Target::Cuda;
+        expect_check(c);
+      }
+}
+
+TEST(CheckExamplesGpu, SplitAndMerged) {
+  SKIP_WITHOUT_GPU();
+  for (DType t : kTypes) {
+    CheckCase c = attention_case("pf_causal", 200, 1000, 128, t);
+    c.schedule = "stream j=32; split j=256";
+    expect_check(c);
+  }
+}
+
+/// Transposed and offset views take the general layout class.
+TEST(CheckExamplesGpu, GeneralLayouts) {
+  SKIP_WITHOUT_GPU();
+  for (DType t : kTypes) {
+    CheckCase c = attention_case("pf_causal", 129, 200, 64, t);
+    for (const char* name : {"Q", "K", "V"}) {
+      const int64_t n = name[0] == 'Q' ? 129 : 200;
+      HostArray a = filled(t, {64, n, 2, 1}, Fill::Normal, 5, name);
+      a.shape = {1, 2, n, 64};
+      a.strides = {1, 1, 2, 2 * n};
+      c.inputs[name].array = a;
+    }
+    expect_check(c);
+  }
+}
+
+}  // namespace
+}  // namespace tilewright::testing

@@ -1,0 +1,67 @@
+#include "tests/support/examples.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace tilewright::testing {
+
+Program example(const std::string& name, DType dtype, const std::map<std::string, int64_t>& literal_sizes) {
+  const std::string path = std::string(TW_SOURCE_DIR) + "/examples/" + name + ".tw";
+  const Program written = load_program(path);
+  Overrides o;
+  o.literal_sizes = literal_sizes;
+  for (const Input& in : written.inputs)
+    if (is_float(in.dtype)) o.dtypes[in.sym.name()] = dtype;
+  for (const Output& out : written.outputs)
+    if (is_float(out.dtype)) o.dtypes[out.sym.name()] = dtype;
+  return load_program(path, o);
+}
+
+std::string CheckCase::str() const {
+  std::string text = fmt::format("{} {} {}", program, name(dtype), name(target));
+  if (target == Target::InterpMapped) text += mapping == Target::Cuda ? "/sm90" : "/cpu";
+  for (const auto& [axis, size] : sizes) text += fmt::format(" {}={}", axis, size);
+  for (const auto& [axis, size] : literals) text += fmt::format(" {}={}", axis, size);
+  if (!schedule.empty()) text += " [" + schedule + "]";
+  return text;
+}
+
+void expect_check(const CheckCase& c) {
+  SCOPED_TRACE(c.str());
+  try {
+    const Program p = example(c.program, c.dtype, c.literals);
+    CompileOptions options;
+    options.target = c.target;
+    options.mapping = c.mapping;
+    options.schedule = c.schedule;
+    SessionOptions s;
+    s.sizes = c.sizes;
+    s.inputs = c.inputs;
+    s.seed = 1;
+    Session session(p, options, s);
+    session.run(0, 1);
+    for (const OutputCheck& o : session.check())
+      EXPECT_TRUE(o.comparison.passed) << o.name << ": " << o.comparison.reason << ", error " << o.comparison.error << ", tolerance " << o.comparison.tolerance << ", at ["
+                                       << fmt::format("{}", fmt::join(o.index, ", ")) << "] got " << o.got << ", expected " << o.expected << "; plan "
+                                       << session.kernel().last_plan();
+  } catch (const UserError& e) {
+    std::string text;
+    for (const Diagnostic& d : e.diagnostics()) text += d.render();
+    ADD_FAILURE() << text;
+  } catch (const std::exception& e) {
+    ADD_FAILURE() << e.what();
+  }
+}
+
+const std::vector<int64_t>& ragged_sizes() {
+  static const std::vector<int64_t> sizes = {0, 1, 7, 64, 129, 1000};
+  return sizes;
+}
+
+bool full_sweep() {
+  const char* s = std::getenv("TILEWRIGHT_SWEEP");
+  return s != nullptr && std::string(s) == "full";
+}
+
+}  // namespace tilewright::testing
