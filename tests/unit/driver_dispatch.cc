@@ -1,0 +1,108 @@
+// Dispatch: a size compiles nothing within its class; classes choose plans; bad calls are the user's mistakes.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/examples.h"
+#include "tilewright/runtime/cache.h"
+#include "tilewright/runtime/compile.h"
+
+namespace tilewright::testing {
+namespace {
+
+class Dispatch : public ::testing::Test {
+ protected:
+  void SetUp() override { setenv("TILEWRIGHT_CACHE_DIR", (temporary_folder() + "/dispatch").c_str(), 1); }
+};
+
+struct Call {
+  HostArray x, p;
+  void run(Kernel& k) {
+    k.run({{"x", Tensor{x.dtype, x.data.get(), x.shape, x.strides}}}, {}, {{"P", Tensor{p.dtype, p.data.get(), p.shape, {}}}});
+  }
+};
+
+Call rows(int64_t r, int64_t j) { return {filled(DType::f32, {r, j}, Fill::Normal, 1, "x"), allocate(DType::f32, {r, j})}; }
+
+TEST_F(Dispatch, ANewSizeCompilesNothing) {
+  CompileOptions o;
+  Kernel k(example("softmax", DType::f32), o);
+  rows(3, 100).run(k);
+  const int64_t first = compile_stats().compiled;
+  for (int64_t r : {0, 1, 2, 17, 64})
+    for (int64_t j : {0, 1, 5, 129, 1000, 4096}) rows(r, j).run(k);
+  EXPECT_EQ(compile_stats().compiled, first);
+  EXPECT_EQ(compile_stats().hits, 0);
+
+  Kernel a(example("pf_causal", DType::f32, {{"d", 64}, {"e", 64}}), o);
+  auto attention = [&](int64_t i, int64_t j) {
+    const HostArray q = filled(DType::f32, {1, 1, i, 64}, Fill::Normal, 1, "Q"), kk = filled(DType::f32, {1, 1, j, 64}, Fill::Normal, 1, "K"),
+                    v = filled(DType::f32, {1, 1, j, 64}, Fill::Normal, 1, "V"), out = allocate(DType::f32, {1, 1, i, 64});
+    auto t = [](const HostArray& x) { return Tensor{x.dtype, x.data.get(), x.shape, x.strides}; };
+    a.run({{"Q", t(q)}, {"K", t(kk)}, {"V", t(v)}}, {}, {{"O", t(out)}});
+  };
+  attention(5, 9);
+  const int64_t after = compile_stats().compiled;
+  for (int64_t i : {0, 1, 47, 48, 49, 130})
+    for (int64_t j : {0, 1, 63, 64, 65, 200}) attention(i, j);
+  EXPECT_EQ(compile_stats().compiled, after);
+}
+
+TEST_F(Dispatch, SizeClassesChoosePlans) {
+  CompileOptions o;
+  o.target = Target::Cpu;
+  Kernel k(example("softmax", DType::f32), o);
+  rows(2, 100).run(k);
+  EXPECT_NE(k.last_plan().find("resident j="), std::string::npos) << k.last_plan();
+  rows(1, 40000).run(k);
+  EXPECT_NE(k.last_plan().find("stream j="), std::string::npos) << k.last_plan();
+}
+
+TEST_F(Dispatch, ASecondProcessWouldHitTheCache) {
+  CompileOptions o;
+  {
+    Kernel k(example("softmax", DType::f64), o);
+    Call c{filled(DType::f64, {2, 9}, Fill::Normal, 1, "x"), allocate(DType::f64, {2, 9})};
+    c.run(k);
+  }
+  const CompileStats before = compile_stats();
+  Kernel again(example("softmax", DType::f64), o);
+  Call c{filled(DType::f64, {2, 9}, Fill::Normal, 1, "x"), allocate(DType::f64, {2, 9})};
+  c.run(again);
+  EXPECT_EQ(compile_stats().compiled, before.compiled);
+}
+
+std::string mistake(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const UserError& e) {
+    return e.diagnostics()[0].what + " | " + e.diagnostics()[0].hint;
+  }
+  return "no error";
+}
+
+TEST_F(Dispatch, BadCallsAreExplained) {
+  CompileOptions o;
+  Kernel k(example("softmax", DType::f32), o);
+  const HostArray x = allocate(DType::f32, {2, 3}), wrong = allocate(DType::f32, {2, 4}), half = allocate(DType::f16, {2, 3});
+  auto t = [](const HostArray& a) { return Tensor{a.dtype, a.data.get(), a.shape, {}}; };
+  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {}, {{"P", t(wrong)}}); }), "output `P` has shape [2, 4], the program needs [2, 3] | pass an array of that shape");
+  EXPECT_EQ(mistake([&] { k.run({{"x", t(half)}}, {}, {{"P", t(x)}}); }), "input `x` is f16, the program declares f32 | convert it, or compile with --dtype x=f16");
+  EXPECT_EQ(mistake([&] { k.run({{"X", t(x)}}, {}, {{"P", t(x)}}); }), "no input is called `X` | did you mean `x`?");
+  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {}, {}); }), "output `P` is missing | pass an array of shape [2, 3]");
+  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {{"cap", 3.0}}, {{"P", t(x)}}); }).substr(0, 28), "no param is called `cap` | p");
+}
+
+TEST_F(Dispatch, AScheduleThatDoesNotAdmitTheSizeIsRefused) {
+  CompileOptions o;
+  o.schedule = "resident j=64";
+  Kernel k(example("softmax", DType::f32), o);
+  Call ok = rows(2, 64);
+  ok.run(k);
+  Call large = rows(2, 65);
+  EXPECT_EQ(mistake([&] { large.run(k); }),
+            "no plan admits these sizes: j is 65, the plan holds at most 64 | drop the schedule, raise the capacity, or stream the axis");
+}
+
+}  // namespace
+}  // namespace tilewright::testing
