@@ -1,0 +1,325 @@
+// Statements of a tile program to ops of the computing role.
+#include "tilewright/map/sm90/body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::hopper {
+namespace {
+
+
+/// Elements that lie side by side in memory and in the registers of one thread.
+int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, const std::vector<Expr>& index) {
+  std::vector<Dim> dims = c.dims(tensor);
+  if (dims.empty() || dims.back().pieces.empty() || index.empty()) return 1;
+  for (size_t a = 0; a < tile.axes.size(); ++a) {
+    if (!depends_on(index.back(), tile.axes[a])) continue;
+    if (!(index.back() == Expr(tile.axes[a]))) return 1;
+    return c.out.buffer(tile.sym).layout.contiguous(int(a));
+  }
+  return 1;
+}
+
+}  // namespace
+
+Scope scope_of(const Ops& ops) {
+  Scope scope = Scope::Warp;
+  for (const MappedOp& op : ops) {
+    if (auto* b = std::get_if<Barrier>(&op.node)) scope = std::max(scope, b->scope);
+    if (auto* r = std::get_if<ReduceOp>(&op.node)) scope = std::max(scope, r->across);
+    if (auto* v = std::get_if<Vote>(&op.node)) scope = std::max({scope, v->scope, scope_of(v->then), scope_of(v->otherwise)});
+    if (auto* i = std::get_if<If>(&op.node)) scope = std::max({scope, scope_of(i->then), scope_of(i->otherwise)});
+    if (auto* l = std::get_if<MappedLoop>(&op.node)) scope = std::max(scope, scope_of(l->body));
+  }
+  return scope;
+}
+
+Ops BodyBuilder::run() {
+  Ops out;
+  c_.loop_total.clear();
+  for (const Staged& s : c_.staged)
+    if (s.channel >= 0 && s.loops.empty()) out.push_back({Wait{s.channel, true, Expr(0)}, {}});
+  body(c_.kernel.body, {}, out);
+  return out;
+}
+
+Statements BodyBuilder::unstaged(const Body& body) const {
+  Statements list;
+  for (const Stmt& s : body) {
+    auto* load = std::get_if<Load>(&s.node);
+    const Staged* staged = load ? c_.find_staged(load->tile) : nullptr;
+    if (!staged || staged->channel < 0) list.push_back(&s);
+  }
+  return list;
+}
+
+void BodyBuilder::body(const Body& b, const Position& at, Ops& out) {
+  RingState rings;
+  statements(unstaged(b), at, at.loop ? &rings : nullptr, out);
+}
+
+std::set<Sym> BodyBuilder::rings(const Statements& list, const Loop* loop) const {
+  std::set<Sym> tiles;
+  for (const Stmt* s : list) {
+    for (Sym t : tiles_read(c_, *s)) {
+      const Staged* staged = c_.find_staged(t);
+      if (staged && staged->channel >= 0 && std::find(staged->loops.begin(), staged->loops.end(), loop) != staged->loops.end())
+        tiles.insert(t);
+    }
+  }
+  return tiles;
+}
+
+void BodyBuilder::wait(const std::set<Sym>& tiles, const Position& at, Ops& out) {
+  for (const Staged& s : c_.staged)
+    if (tiles.count(s.tile->sym)) out.push_back({Wait{s.channel, true, c_.use(s, at)}, {}});
+}
+
+void BodyBuilder::release(const std::set<Sym>& tiles, const Position& at, Ops& out) {
+  for (const Staged& s : c_.staged)
+    if (tiles.count(s.tile->sym)) out.push_back({Arrive{s.channel, false, c_.use(s, at), Scope::Warp}, {}});
+}
+
+bool BodyBuilder::tensor_core(const Stmt& s) const {
+  auto* dot = std::get_if<Dot>(&s.node);
+  return dot && c_.product(*dot).tensor_core;
+}
+
+void BodyBuilder::statements(const Statements& list, const Position& at, RingState* state, Ops& out) {
+  auto before = [&](const Statements& group) {
+    if (!state) return;
+    std::set<Sym> needed;
+    for (Sym t : rings(group, at.loop))
+      if (state->waited.insert(t).second) needed.insert(t);
+    wait(needed, at, out);
+  };
+  auto after = [&](const Statements& group, size_t next) {
+    if (!state) return;
+    const Statements rest(list.begin() + long(next), list.end());
+    std::set<Sym> later = rings(rest, at.loop), now;
+    for (Sym t : rings(group, at.loop))
+      if (!later.count(t) && !state->held.count(t)) now.insert(t);
+    release(now, at, out);
+  };
+  for (size_t k = 0; k < list.size();) {
+    Statements group{list[k]};
+    if (std::holds_alternative<Load>(list[k]->node) && c_.find_staged(std::get<Load>(list[k]->node).tile)) {
+      while (k + group.size() < list.size()) {
+        auto* load = std::get_if<Load>(&list[k + group.size()]->node);
+        if (!load || !c_.find_staged(load->tile)) break;
+        group.push_back(list[k + group.size()]);
+      }
+      stage_here(group, at, out);
+    } else if (tensor_core(*list[k])) {
+      // Products without a path between them are issued together.
+      while (k + group.size() < list.size() && tensor_core(*list[k + group.size()])) {
+        const Dot& next = std::get<Dot>(list[k + group.size()]->node);
+        bool apart = true;
+        for (const Stmt* s : group) {
+          const Dot& d = std::get<Dot>(s->node);
+          apart = apart && next.a != d.tile && next.b != d.tile;
+        }
+        if (!apart) break;
+        group.push_back(list[k + group.size()]);
+      }
+      before(group);
+      multiply_now(group, at, out);
+      after(group, k + group.size());
+    } else {
+      before(group);
+      statement(*list[k], at, out);
+      after(group, k + 1);
+    }
+    k += group.size();
+  }
+  if (state && state->finish) {
+    std::set<Sym> unread;
+    for (const Staged& s : c_.staged) {
+      const bool here = std::find(s.loops.begin(), s.loops.end(), at.loop) != s.loops.end();
+      if (s.channel >= 0 && here && !state->waited.count(s.tile->sym) && !state->held.count(s.tile->sym)) unread.insert(s.tile->sym);
+    }
+    wait(unread, at, out);
+    release(unread, at, out);
+  }
+}
+
+void BodyBuilder::statement(const Stmt& s, const Position& at, Ops& out) {
+  const size_t first = out.size();
+  if (auto* x = std::get_if<Map>(&s.node)) map(*x, at, out);
+  if (auto* x = std::get_if<Reduce>(&s.node)) reduce(*x, at, out);
+  if (auto* x = std::get_if<Load>(&s.node)) load(*x, at, out);
+  if (auto* x = std::get_if<Store>(&s.node)) store(*x, at, out);
+  if (auto* x = std::get_if<When>(&s.node)) when(*x, at, out);
+  if (auto* x = std::get_if<Dot>(&s.node)) multiply_by_fma(*x, at, false, out);
+  if (auto* x = std::get_if<Loop>(&s.node)) loop(*x, out);
+  if (out.size() > first && out.back().comment.empty()) out.back().comment = s.comment;
+}
+
+Expr BodyBuilder::at_own_axes(Sym buffer) const {
+  const Buffer& b = c_.out.buffer(buffer);
+  return read(buffer, std::vector<Expr>(b.axes.begin(), b.axes.end()));
+}
+
+Expr BodyBuilder::clipped(Expr value, const std::vector<Sym>& axes, bool masked, Expr otherwise) const {
+  for (Sym a : axes)
+    if (Expr inside = c_.inside(a, masked)) value = select(inside, value, otherwise);
+  return value;
+}
+
+std::vector<Use> BodyBuilder::uses_of(const std::vector<Sym>& tiles, const Position& at) const {
+  std::vector<Use> result;
+  for (Sym t : tiles) {
+    const Staged* s = c_.find_staged(t);
+    if (!s || s->channel < 0) continue;
+    if (std::any_of(result.begin(), result.end(), [&](const Use& u) { return u.buffer == t; })) continue;
+    result.push_back({t, c_.use(*s, at)});
+  }
+  return result;
+}
+
+std::vector<Use> BodyBuilder::uses(const std::vector<Expr>& exprs, const Position& at) const {
+  std::vector<Sym> tiles;
+  for (Expr e : exprs)
+    if (e)
+      for (Sym t : tensors_read(e)) tiles.push_back(t);
+  return uses_of(tiles, at);
+}
+
+std::set<Sym> BodyBuilder::register_axes(Expr e) const {
+  std::set<Sym> axes;
+  for (Sym t : tensors_read(e)) {
+    if (t.kind() != SymbolKind::Tile) continue;
+    const Buffer& b = c_.out.buffer(t);
+    if (b.space == Space::Registers) axes.insert(b.axes.begin(), b.axes.end());
+  }
+  return axes;
+}
+
+void BodyBuilder::map(const Map& s, const Position& at, Ops& out) {
+  Expr value = at.masked && s.masked ? s.masked : s.value;
+  for (const Product& p : c_.products)
+    if (p.tensor_core && (p.a == s.tile || p.b == s.tile)) value = clipped(value, p.dot->axes, at.masked, Expr(0));
+  if (value == at_own_axes(s.tile)) return;
+  out.push_back({MapOp{s.tile, value, c_.frame(at), uses({value}, at)}, {}});
+}
+
+Sym BodyBuilder::scratch(Sym result, int64_t elements, DType dtype) {
+  Buffer b;
+  b.sym = Sym::fresh({.name = result.name() + "_exchange", .kind = SymbolKind::Tile});
+  b.axes = {Sym::fresh({.name = "slot", .kind = SymbolKind::Variable, .integer = true, .nonnegative = true})};
+  b.dtype = dtype;
+  b.space = Space::Local;
+  b.layout = Layout::row_major({elements});
+  b.comment = "partial results of warps";
+  c_.out.buffers.push_back(b);
+  return b.sym;
+}
+
+void BodyBuilder::reduce(const Reduce& s, const Position& at, Ops& out) {
+  Expr value = at.masked && s.masked ? s.masked : s.value;
+  value = clipped(value, s.axes, at.masked, identity(s.reducer));
+  ReduceOp op;
+  op.buffer = s.tile;
+  op.reducer = s.reducer;
+  op.axes = s.axes;
+  op.value = value;
+  op.accumulate = s.accumulate;
+  op.uses = uses({value}, at);
+  const std::set<Sym> held = register_axes(value);
+  std::vector<Sym> free, exchanged;
+  for (Sym a : s.axes) (held.count(a) ? exchanged : free).push_back(a);
+  op.frame = c_.frame(at, free);
+  op.across = c_.distribution.across(exchanged);
+  if (op.across > Scope::Warp) {
+    const Layout& result = c_.out.buffer(s.tile).layout;
+    bool lanes = std::any_of(result.digits().begin(), result.digits().end(),
+                             [](const Digit& d) { return d.axis >= 0 && d.to == Digit::To::Owner && d.stride < 32; });
+    const int64_t warps = c_.distribution.threads() / 32;
+    op.scratch = scratch(s.tile, warps * result.elements() * (lanes ? 32 : 1), c_.tile(s.tile).dtype);
+  }
+  out.push_back({op, {}});
+}
+
+void BodyBuilder::load(const Load& s, const Position& at, Ops& out) {
+  const Tile& tile = c_.tile(s.tile);
+  Copy copy{"copy.plain", s.tile, {}, s.tensor, s.index, c_.frame(at), s.present};
+  const int64_t run = vector_run(c_, tile, s.tensor, s.index);
+  const Input* input = c_.program.input(s.tensor);
+  if (c_.layout == LayoutClass::Aligned && run > 1 && input && input->dtype == tile.dtype) {
+    copy.atom = "copy.vector";
+    c_.add_guard(s.tensor, true, int(std::min<int64_t>(16, run * bytes(input->dtype))));
+  }
+  out.push_back({copy, {}});
+}
+
+void BodyBuilder::store(const Store& s, const Position& at, Ops& out) {
+  const Tile& tile = c_.tile(s.tile);
+  std::vector<Sym> clipped_axes;
+  for (Sym a : tile.axes)
+    if (c_.extent(a) > c_.axis(a).block && c_.axis(a).kind != KernelAxis::Kind::Resident) clipped_axes.push_back(a);
+  StoreOut op{"store.plain", s.tile, s.tensor, s.index, c_.frame(at, clipped_axes)};
+  const int64_t run = vector_run(c_, tile, s.tensor, s.index);
+  auto output = std::find_if(c_.program.outputs.begin(), c_.program.outputs.end(), [&](const Output& o) { return o.sym == s.tensor; });
+  if (c_.layout == LayoutClass::Aligned && run > 1 && output != c_.program.outputs.end() && is_float(output->dtype) &&
+      bytes(output->dtype) <= 4) {
+    op.atom = "store.vector";
+    c_.add_guard(s.tensor, true, int(std::min<int64_t>(16, run * bytes(output->dtype))));
+  }
+  out.push_back({op, {}});
+}
+
+void BodyBuilder::when(const When& s, const Position& at, Ops& out) {
+  Vote vote;
+  vote.condition = s.condition;
+  vote.axes = s.axes;
+  // Rows outside of the array hold numbers that nobody reads: they must not send the others to the slow path.
+  for (Sym a : s.axes)
+    if (c_.axis(a).kind == KernelAxis::Kind::Group) vote.condition = logical_and(c_.inside(a, true), vote.condition);
+  vote.frame = c_.frame(at);
+  vote.uses = uses({vote.condition}, at);
+  statements(unstaged(s.body), at, nullptr, vote.then);  // what it reads was awaited before the vote
+  vote.scope = std::max(vote.scope, scope_of(vote.then));
+  out.push_back({vote, {}});
+}
+
+void BodyBuilder::stage_here(const Statements& loads, const Position& at, Ops& out) {
+  out.push_back({Barrier{0, Scope::Role}, "readers of the tiles are done"});
+  bool fence = false;
+  for (const Stmt* s : loads) {
+    const Load& l = std::get<Load>(s->node);
+    out.push_back({Copy{"copy.plain", l.tile, Expr(0), l.tensor, l.index, c_.frame(at), l.present}, s->comment});
+    fence = fence || c_.find_staged(l.tile)->tensor_core;
+  }
+  if (fence) out.push_back({ProxyFence{}, {}});
+  out.push_back({Barrier{0, Scope::Role}, {}});
+}
+
+void BodyBuilder::loop(const Loop& s, Ops& out) {
+  const KernelAxis& axis = c_.axis(s.axis);
+  if (axis.kind == KernelAxis::Kind::Resident) {
+    body(s.body, Position{&s, Expr(0), Expr(0), true}, out);
+    return;
+  }
+  for (const SegmentVars& segment : c_.segments(s, out)) {
+    if (segment.empty || pipelined(s, segment, out)) continue;
+    MappedLoop ops{axis.counter, segment.lo, segment.hi, {}};
+    body(s.body, Position{&s, Expr(axis.counter), sum_of(segment.before, simplify(Expr(axis.counter) - segment.lo)), segment.masked},
+         ops.body);
+    out.push_back({ops, {}});
+  }
+}
+
+Role computing_role(Context& c) {
+  Role role;
+  role.name = "compute";
+  role.threads = int(c.distribution.threads());
+  role.group = std::min(128, role.threads);
+  role.body = BodyBuilder(c).run();
+  return role;
+}
+
+}  // namespace tilewright::hopper

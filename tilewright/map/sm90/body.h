@@ -1,0 +1,65 @@
+// Inside of the mapping: statements of the computing role to ops.
+#pragma once
+#include <set>
+
+#include "tilewright/map/sm90/context.h"
+
+namespace tilewright::hopper {
+
+using Statements = std::vector<const Stmt*>;
+
+/// Which ring tiles of an iteration were waited for and which are released when.
+struct RingState {
+  std::set<Sym> waited;   ///< full signal awaited already
+  std::set<Sym> held;     ///< released by someone else
+  bool finish = true;     ///< wait for and release what no statement reads
+};
+
+class BodyBuilder {
+ public:
+  explicit BodyBuilder(Context& c) : c_(c) {}
+  Ops run();
+
+ private:
+  void body(const Body& statements, const Position& at, Ops& out);
+  /// Statements in order; waits before the first reader of a ring tile, release after the last. `rings` null: all was awaited outside.
+  void statements(const Statements& list, const Position& at, RingState* rings, Ops& out);
+  void statement(const Stmt& s, const Position& at, Ops& out);
+  void map(const Map& s, const Position& at, Ops& out);
+  void reduce(const Reduce& s, const Position& at, Ops& out);
+  void load(const Load& s, const Position& at, Ops& out);
+  void store(const Store& s, const Position& at, Ops& out);
+  void when(const When& s, const Position& at, Ops& out);
+  void loop(const Loop& s, Ops& out);
+  void stage_here(const Statements& loads, const Position& at, Ops& out);
+  // products.cc
+  void issue(const Dot& s, const Position& at, Ops& out);
+  void multiply_by_fma(const Dot& s, const Position& at, bool masked_operand, Ops& out);
+  void multiply_now(const Statements& dots, const Position& at, Ops& out);
+  void tested(const Dot& s, const Position& at, Ops& out);
+  // pipeline.cc
+  bool pipelined(const Loop& s, const SegmentVars& segment, Ops& out);
+  bool accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list, Ops& out);
+
+  Statements unstaged(const Body& body) const;  ///< without loads that the loading role does
+  std::set<Sym> rings(const Statements& list, const Loop* loop) const;  ///< ring tiles that the statements read
+  void wait(const std::set<Sym>& tiles, const Position& at, Ops& out);
+  void release(const std::set<Sym>& tiles, const Position& at, Ops& out);
+  std::vector<Use> uses(const std::vector<Expr>& exprs, const Position& at) const;
+  std::vector<Use> uses_of(const std::vector<Sym>& tiles, const Position& at) const;
+  bool in_registers(Sym tile) const { return c_.out.buffer(tile).space == Space::Registers; }
+  /// Axes of register tiles that the expression reads.
+  std::set<Sym> register_axes(Expr e) const;
+  /// select(inside, value, otherwise) for each of the axes that has an end here.
+  Expr clipped(Expr value, const std::vector<Sym>& axes, bool masked, Expr otherwise) const;
+  Expr at_own_axes(Sym buffer) const;
+  Sym scratch(Sym result, int64_t elements, DType dtype);
+  bool tensor_core(const Stmt& s) const;
+
+  Context& c_;
+};
+
+/// The narrowest scope of threads that must take the same branch around the ops.
+Scope scope_of(const Ops& ops);
+
+}  // namespace tilewright::hopper

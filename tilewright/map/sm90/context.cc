@@ -1,0 +1,159 @@
+#include "tilewright/map/sm90/context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::hopper {
+
+Expr sum_of(Expr a, Expr b) {
+  if (a.is_constant(0)) return b;
+  if (b.is_constant(0)) return a;
+  return a + b;
+}
+
+Expr product_of(Expr a, Expr b) {
+  if (a.is_constant(1)) return b;
+  if (b.is_constant(1)) return a;
+  if (a.is_constant(0) || b.is_constant(0)) return Expr(0);
+  return a * b;
+}
+
+int64_t literal(Expr e, int64_t otherwise) {
+  if (!e) return otherwise;
+  auto r = simplify(e).rational();
+  return r && r->is_integer() ? r->num() : otherwise;
+}
+
+Expr identity(Reducer r) {
+  switch (r) {
+    case Reducer::Sum:
+    case Reducer::Any: return Expr(0);
+    case Reducer::Prod:
+    case Reducer::All: return Expr(1);
+    case Reducer::Max: return Expr::real(-__builtin_inf());
+    case Reducer::Min: return Expr::infinity();
+    default: throw UserError(Span{}, fmt::format("reduction {} is not mapped to sm_90a", name(r)));
+  }
+}
+
+Staged* Context::find_staged(Sym tile) {
+  for (Staged& s : staged)
+    if (s.tile->sym == tile) return &s;
+  return nullptr;
+}
+
+Product& Context::product(const Dot& dot) {
+  for (Product& p : products)
+    if (p.dot == &dot) return p;
+  TW_CHECK(false, "a Dot that was not surveyed");
+}
+
+int64_t Context::extent(Sym a) const { return distribution.has(a) ? distribution.extent(a) : axis(a).block; }
+
+Expr Context::inside(Sym index, bool masked) const {
+  const KernelAxis& a = axis(index);
+  switch (a.kind) {
+    case KernelAxis::Kind::Stream:
+    case KernelAxis::Kind::Part:
+      if (!masked) return {};
+      return less(Expr(index), a.end ? a.end : Expr(index.size()));
+    case KernelAxis::Kind::Resident: return less(Expr(index), Expr(index.size()));
+    case KernelAxis::Kind::Whole: return extent(index) > a.block ? less(Expr(index), Expr(a.block)) : Expr();
+    case KernelAxis::Kind::Group: return less(Expr(index), Expr(index.size()));
+  }
+  return {};
+}
+
+Frame Context::frame(const Position& at, const std::vector<Sym>& with_extent) const {
+  Frame f;
+  auto extent_of = [&](Sym index) -> Expr {
+    if (std::find(with_extent.begin(), with_extent.end(), index) == with_extent.end()) return {};
+    return Expr(axis(index).block);
+  };
+  if (at.loop) {
+    const KernelAxis& a = axis(at.loop->axis);
+    f.push_back({a.index, simplify(product_of(at.chunk, Expr(a.block))), extent_of(a.index)});
+  }
+  for (Sym index : with_extent) {
+    if (at.loop && index == at.loop->axis) continue;
+    const KernelAxis& a = axis(index);
+    const bool grid = a.kind == KernelAxis::Kind::Group && a.counter;
+    f.push_back({index, grid ? product_of(Expr(a.counter), Expr(a.block)) : Expr(0), extent_of(index)});
+  }
+  return f;
+}
+
+Expr Context::use(const Staged& s, const Position& at) const {
+  if (s.loops.empty()) return Expr(0);
+  TW_CHECK(at.loop, "a streamed tile outside of its loop");
+  Expr use = at.ordinal;
+  for (const Loop* l : s.loops) {
+    if (l == at.loop) break;
+    use = sum_of(use, loop_total.at(l));
+  }
+  return simplify(use);
+}
+
+std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& out) {
+  std::vector<SegmentVars> result;
+  auto define = [&](const std::string& name, Expr value) -> Expr {
+    value = simplify(value);
+    if (value.rational() || value.is(Op::Symbol)) return value;
+    Sym v = Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true});
+    out.push_back({Define{v, value}, {}});
+    return Expr(v);
+  };
+  const std::string axis_name = loop.axis.name();
+  Expr before = 0, last_hi, last_hi_value;
+  for (size_t k = 0; k < loop.segments.size(); ++k) {
+    const Segment& s = loop.segments[k];
+    SegmentVars v;
+    v.masked = s.masked;
+    v.before = before;
+    const Expr lo = simplify(s.lo), hi = simplify(s.hi);
+    v.empty = lo == hi;
+    if (!v.empty) {
+      // Consecutive segments share their bound.
+      v.lo = last_hi_value && lo == last_hi_value ? last_hi : define(fmt::format("{}_from{}", axis_name, k), lo);
+      v.hi = define(fmt::format("{}_to{}", axis_name, k), hi);
+      last_hi = v.hi, last_hi_value = hi;
+      const bool rest = std::any_of(loop.segments.begin() + long(k) + 1, loop.segments.end(),
+                                    [](const Segment& later) { return simplify(later.lo) != simplify(later.hi); });
+      const bool later_loop = !loops.empty() && loops.back() != &loop;
+      if (rest || later_loop) before = define(fmt::format("{}_before{}", axis_name, k + 1), sum_of(before, max(Expr(0), v.hi - v.lo)));
+    }
+    result.push_back(v);
+  }
+  loop_total[&loop] = before;
+  return result;
+}
+
+void Context::add_guard(Sym tensor, bool unit_inner, int align) {
+  for (LayoutGuard& g : guards) {
+    if (g.tensor != tensor) continue;
+    g.unit_inner = g.unit_inner || unit_inner;
+    g.align = std::max(g.align, align);
+    return;
+  }
+  guards.push_back({tensor, unit_inner, align});
+}
+
+std::vector<Dim> Context::dims(Sym tensor) const {
+  MappedProgram view;  // only the workspaces matter
+  view.workspaces = tiles.workspaces;
+  return memory_dims(program, view, tensor);
+}
+
+Sym Context::stride(Sym tensor, int dim) {
+  Sym& s = strides[{tensor, dim}];
+  if (!s) {
+    s = Sym::fresh({.name = fmt::format("{}_stride{}", tensor.name(), dim), .kind = SymbolKind::Variable, .integer = true});
+  }
+  return s;
+}
+
+}  // namespace tilewright::hopper

@@ -1,0 +1,114 @@
+// What the phases of the mapping of one kernel share. In order:
+//   survey()            what is staged in shared memory, which products there are, how axes lie on threads
+//   allocate()          buffers, rings, channels, tensor maps
+//   loading_role()      copies into rings
+//   computing_role()    statements to ops, waits, pipelines
+//   collect_arguments() what the ops read
+#pragma once
+#include <map>
+#include <optional>
+
+#include "tilewright/map/mapped.h"
+#include "tilewright/map/sm90/distribution.h"
+
+namespace tilewright::hopper {
+
+/// A Dot and how it is computed.
+struct Product {
+  const Dot* dot = nullptr;
+  bool in_masked = false;          ///< some masked segment runs it
+  Sym a, b;                        ///< operands in the order of the atom: a has the rows
+  Sym row, column;                 ///< axes of the result; null where it has none
+  bool tensor_core = false;        ///< by wgmma; else by FMA instructions
+  std::string atom;
+  Sym scratch;                     ///< Local copy of a register operand for FMA products; null: not needed
+  Sym scratched;                   ///< the operand copied there
+};
+
+/// A tile at Level::Shared.
+struct Staged {
+  const Tile* tile = nullptr;
+  const Load* load = nullptr;
+  std::vector<const Loop*> loops;  ///< that load it; empty: loaded once
+  bool tensor_core = false;        ///< some product reads it through the asynchronous proxy
+  bool bulk = false;               ///< copied by the bulk copy engine
+  int channel = -1;                ///< −1: the computing threads copy it themselves
+  /// Bulk: one copy, its coordinates over global index symbols (the streamed axis is replaced by its origin where the copy is issued).
+  struct Piece {
+    int map = 0;
+    std::vector<Expr> coordinates;
+    int64_t bytes = 0, offset = 0;
+  };
+  std::vector<Piece> pieces;
+};
+
+/// Where the streamed axis stands.
+struct Position {
+  const Loop* loop = nullptr;  ///< null: outside of loops
+  Expr chunk;                  ///< chunk number
+  Expr ordinal;                ///< how many chunks of the loop came before
+  bool masked = false;
+};
+
+/// One segment of a loop with its bounds in variables of the role.
+struct SegmentVars {
+  Expr lo, hi;
+  Expr before;  ///< chunks of the loop in earlier segments
+  bool masked = false, empty = false;
+};
+
+struct Context {
+  const Program& program;
+  const TileProgram& tiles;
+  TileKernel kernel;  ///< with literal sizes put in
+  const Machine& machine;
+  LayoutClass layout;
+
+  MappedKernel out;
+  std::vector<LayoutGuard> guards;
+  int loaders = 0, groups = 1;
+  int load_role = -1, compute_role = 0;
+  bool has_products = false;
+  Sym row;  ///< axis of the 64 rows of a group; null: none
+  Distribution distribution;
+  std::vector<Product> products;
+  std::vector<Staged> staged;
+  std::vector<const Loop*> loops;
+
+  const Tile& tile(Sym s) const { return kernel.tile(s); }
+  const KernelAxis& axis(Sym index) const { return kernel.axis(index); }
+  Staged* find_staged(Sym tile);
+  Product& product(const Dot& dot);
+  /// Number of elements of an axis in a tile, padding included.
+  int64_t extent(Sym axis) const;
+  /// index < end of the axis: what lies outside does not exist. Null where every coordinate of a tile exists.
+  Expr inside(Sym axis, bool masked) const;
+  /// Origins of the axes of an op.
+  Frame frame(const Position& at, const std::vector<Sym>& with_extent = {}) const;
+  /// Use number of a ring.
+  Expr use(const Staged& s, const Position& at) const;
+  /// Definitions of the segments of `loop` for one role; appends Define ops.
+  std::vector<SegmentVars> segments(const Loop& loop, Ops& out);
+  /// Chunks of `loop` (variables that segments() defined in this role).
+  std::map<const Loop*, Expr> loop_total;
+  void add_guard(Sym tensor, bool unit_inner, int align);
+  std::vector<Dim> dims(Sym tensor) const;  ///< memory dimensions of an input, output or workspace
+  Sym stride(Sym tensor, int dim);          ///< always the same symbol
+  std::map<std::pair<Sym, int>, Sym> strides;
+};
+
+void survey(Context& c);
+void allocate(Context& c);
+Role loading_role(Context& c);
+Role computing_role(Context& c);
+void collect_arguments(Context& c);
+
+/// Tiles that a statement reads (bodies of When included) or writes.
+std::vector<Sym> tiles_read(const Context& c, const Stmt& s);
+std::vector<Sym> tiles_written(const Stmt& s);
+Expr identity(Reducer r);
+Expr sum_of(Expr a, Expr b);      ///< without zeros
+Expr product_of(Expr a, Expr b);  ///< without ones
+int64_t literal(Expr e, int64_t otherwise);
+
+}  // namespace tilewright::hopper

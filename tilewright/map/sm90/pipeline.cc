@@ -1,0 +1,142 @@
+// Loops whose products overlap with other work.
+//
+// A body of the form
+//     first products (operands copied, results used by the body); element work; last products (accumulate into states, used by nothing else here)
+// runs with the last products one iteration behind: those of chunk c − 1 have no path to the first ones of chunk c, so both are issued as one batch,
+// and one computing group fills the tensor cores while another does its element work. The batch waits for all its operands first, so that nothing stands between
+// its products. The loop is peeled once and drained once.
+//
+// A body of last products alone keeps one batch in flight.
+#include "tilewright/expr/simplify.h"
+#include "tilewright/map/sm90/body.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::hopper {
+namespace {
+
+std::set<Sym> without(std::set<Sym> a, const std::set<Sym>& b) {
+  for (Sym s : b) a.erase(s);
+  return a;
+}
+
+std::set<Sym> join(std::set<Sym> a, const std::set<Sym>& b) {
+  a.insert(b.begin(), b.end());
+  return a;
+}
+
+}  // namespace
+
+bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out) {
+  if (segment.masked || c_.loaders == 0) return false;
+  const Statements list = unstaged(s.body);
+  const Sym counter = c_.axis(s.axis).counter;
+  auto dot = [](const Stmt* x) -> const Dot& { return std::get<Dot>(x->node); };
+
+  size_t head = 0;
+  while (head < list.size() && tensor_core(*list[head])) {
+    const Dot& d = dot(list[head]);
+    const Product& p = c_.product(d);
+    if (in_registers(p.a) || c_.tile(d.tile).use == Tile::Use::State) break;
+    ++head;
+  }
+  size_t tail = list.size();
+  while (tail > head && tensor_core(*list[tail - 1])) {
+    const Dot& d = dot(list[tail - 1]);
+    if (!d.accumulate || c_.tile(d.tile).use != Tile::Use::State) break;
+    --tail;
+  }
+  const Statements first(list.begin(), list.begin() + long(head)), middle(list.begin() + long(head), list.begin() + long(tail)),
+      last(list.begin() + long(tail), list.end());
+  if (last.empty()) return false;
+  if (head == 0) return middle.empty() && accumulate_only(s, segment, last, out);
+
+  const std::set<Sym> in_first = rings(first, &s), in_middle = rings(middle, &s), in_last = rings(last, &s);
+  for (const Stmt* x : last) {
+    for (const Stmt* y : first)
+      if (dot(x).a == dot(y).tile || dot(x).b == dot(y).tile) return false;
+  }
+  for (Sym t : in_last)  // held over into the next iteration, which needs a slot of its own
+    if ((in_first.count(t) || in_middle.count(t)) && c_.find_staged(t)->tile->slots < 2) return false;
+
+  auto batch = [&](const Statements& dots, const Position& at, Ops& ops) {
+    for (const Stmt* x : dots) {
+      issue(dot(x), at, ops);
+      ops.back().comment = x->comment;
+    }
+    ops.push_back({Commit{}, {}});
+  };
+  auto element_work = [&](const Position& at, Ops& ops) {
+    RingState state;
+    state.waited = in_first;
+    state.held = in_last;
+    // What first products alone read was released behind them.
+    state.held.insert(in_first.begin(), in_first.end());
+    for (Sym t : in_middle)
+      if (!in_last.count(t)) state.held.erase(t);
+    statements(middle, at, &state, ops);
+  };
+
+  Ops ops;
+  const Position start{&s, segment.lo, segment.before, false};
+  wait(in_first, start, ops);
+  ops.push_back({MmaFence{}, {}});
+  batch(first, start, ops);
+  ops.push_back({WaitGroup{0}, {}});
+  release(without(in_first, join(in_middle, in_last)), start, ops);
+  element_work(start, ops);
+
+  MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
+  const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
+  const Position previous{&s, simplify(Expr(counter) - 1), simplify(now.ordinal - 1), false};
+  wait(in_first, now, steady.body);
+  wait(without(in_last, join(in_first, in_middle)), previous, steady.body);
+  steady.body.push_back({MmaFence{}, {}});
+  batch(first, now, steady.body);
+  batch(last, previous, steady.body);
+  steady.body.push_back({WaitGroup{1}, {}});
+  release(without(in_first, join(in_middle, in_last)), now, steady.body);
+  steady.body.push_back({WaitGroup{0}, {}});
+  release(in_last, previous, steady.body);
+  element_work(now, steady.body);
+  ops.push_back({steady, "the last products run one chunk behind"});
+
+  const Position end{&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false};
+  wait(without(in_last, join(in_first, in_middle)), end, ops);
+  ops.push_back({MmaFence{}, {}});
+  batch(last, end, ops);
+  ops.push_back({WaitGroup{0}, {}});
+  release(in_last, end, ops);
+  out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
+  return true;
+}
+
+bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list, Ops& out) {
+  for (const Stmt* x : list)
+    if (in_registers(c_.product(std::get<Dot>(x->node)).a)) return false;
+  const std::set<Sym> read = rings(list, &s);
+  for (const Staged& staged : c_.staged) {
+    const bool here = std::find(staged.loops.begin(), staged.loops.end(), &s) != staged.loops.end();
+    if (here && (!read.count(staged.tile->sym) || staged.tile->slots < 2)) return false;
+  }
+  const Sym counter = c_.axis(s.axis).counter;
+  auto step = [&](const Position& at, Ops& ops) {
+    wait(read, at, ops);
+    ops.push_back({MmaFence{}, {}});
+    for (const Stmt* x : list) issue(std::get<Dot>(x->node), at, ops);
+    ops.push_back({Commit{}, {}});
+  };
+  Ops ops;
+  step({&s, segment.lo, segment.before, false}, ops);
+  MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
+  const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
+  step(now, steady.body);
+  steady.body.push_back({WaitGroup{1}, {}});
+  release(read, {&s, simplify(Expr(counter) - 1), simplify(now.ordinal - 1), false}, steady.body);
+  ops.push_back({steady, "one batch in flight"});
+  ops.push_back({WaitGroup{0}, {}});
+  release(read, {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false}, ops);
+  out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
+  return true;
+}
+
+}  // namespace tilewright::hopper

@@ -1,0 +1,95 @@
+// Products: on tensor cores, by FMA instructions, and the choice between them where absent elements may be non-finite.
+#include <fmt/format.h>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/map/sm90/body.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::hopper {
+
+void BodyBuilder::issue(const Dot& s, const Position& at, Ops& out) {
+  const Product& p = c_.product(s);
+  std::vector<Sym> whole;  // padded with zeros: only the steps that hold elements are issued
+  for (Sym k : s.axes)
+    if (c_.axis(k).kind == KernelAxis::Kind::Whole) whole.push_back(k);
+  Mma mma{p.atom, s.tile, p.a, p.b, s.axes, !s.accumulate, uses_of({p.a, p.b}, at), c_.frame(at, whole)};
+  out.push_back({mma, {}});
+}
+
+void BodyBuilder::multiply_by_fma(const Dot& s, const Position& at, bool test_only, Ops& out) {
+  const Product& p = c_.product(s);
+  Sym a = p.a, b = p.b;
+  if (p.scratch) {
+    const bool rows = c_.row && std::find(c_.tile(p.scratched).axes.begin(), c_.tile(p.scratched).axes.end(), c_.row) !=
+                                    c_.tile(p.scratched).axes.end();
+    // Rows belong to one warp, so only its threads exchange them.
+    const Scope scope = rows ? Scope::Warp : Scope::Role;
+    const Expr value = clipped(at_own_axes(p.scratched), s.axes, false, Expr(0));
+    out.push_back({Barrier{0, scope}, {}});
+    out.push_back({MapOp{p.scratch, value, c_.frame(at), {}}, {}});
+    out.push_back({Barrier{0, scope}, {}});
+    (a == p.scratched ? a : b) = p.scratch;
+  }
+  Expr value = at_own_axes(a) * at_own_axes(b);
+  if (at.masked && s.present) value = select(s.present, value, Expr(0));
+  value = clipped(value, s.axes, at.masked, Expr(0));
+  ReduceOp op;
+  op.buffer = s.tile;
+  op.reducer = Reducer::Sum;
+  op.axes = s.axes;
+  op.value = value;
+  op.accumulate = s.accumulate;
+  op.uses = uses({value}, at);
+  const std::set<Sym> held = register_axes(value);
+  std::vector<Sym> exchanged;
+  for (Sym k : s.axes)
+    if (held.count(k)) exchanged.push_back(k);
+  op.across = c_.distribution.across(exchanged);
+  op.frame = c_.frame(at, s.axes);
+  if (op.across > Scope::Warp) {
+    const Layout& result = c_.out.buffer(s.tile).layout;
+    op.scratch = scratch(s.tile, c_.distribution.threads() / 32 * result.elements() * 32, c_.tile(s.tile).dtype);
+  }
+  out.push_back({op, test_only ? "terms that are absent contribute nothing, whatever the operands hold" : ""});
+}
+
+/// A product in a masked chunk: absent terms are zero in one operand, which is enough while the other is finite. Where it is not, the product is computed by
+/// FMA instructions that skip absent terms.
+void BodyBuilder::tested(const Dot& s, const Position& at, Ops& out) {
+  const Product& p = c_.product(s);
+  const Expr element = at_own_axes(p.b);
+  Vote vote;
+  vote.condition = logical_not(less(make(Op::Abs, {element}), Expr::infinity()));
+  vote.axes = c_.out.buffer(p.b).axes;
+  vote.frame = c_.frame(at);
+  vote.uses = uses_of({p.b}, at);
+  vote.scope = Scope::Group;
+  multiply_by_fma(s, at, true, vote.then);
+  vote.scope = std::max(vote.scope, scope_of(vote.then));
+  vote.otherwise.push_back({MmaFence{}, {}});
+  issue(s, at, vote.otherwise);
+  vote.otherwise.push_back({Commit{}, {}});
+  vote.otherwise.push_back({WaitGroup{0}, {}});
+  out.push_back({vote, "a non-finite " + p.b.name() + " would leak through 0 · inf"});
+}
+
+void BodyBuilder::multiply_now(const Statements& dots, const Position& at, Ops& out) {
+  Statements together;
+  for (const Stmt* s : dots) {
+    const Dot& dot = std::get<Dot>(s->node);
+    if (at.masked && dot.present && c_.product(dot).scratch)
+      tested(dot, at, out);
+    else
+      together.push_back(s);
+  }
+  if (together.empty()) return;
+  out.push_back({MmaFence{}, {}});
+  for (const Stmt* s : together) {
+    issue(std::get<Dot>(s->node), at, out);
+    out.back().comment = s->comment;
+  }
+  out.push_back({Commit{}, {}});
+  out.push_back({WaitGroup{0}, {}});
+}
+
+}  // namespace tilewright::hopper

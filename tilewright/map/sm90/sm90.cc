@@ -1,0 +1,104 @@
+#include <algorithm>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/map/sm90/context.h"
+
+namespace tilewright {
+namespace hopper {
+namespace {
+
+/// Register budgets of the loading and the computing role; the file of 65536 registers holds 128 threads of the first and all of the second. Loads by
+/// instructions need more than issuing bulk copies does.
+std::pair<int, int> register_budgets(int groups, bool plain_loads) {
+  if (groups == 2) return plain_loads ? std::pair{40, 232} : std::pair{24, 240};
+  if (groups == 3) return plain_loads ? std::pair{56, 152} : std::pair{32, 160};
+  return {0, 0};
+}
+
+/// Puts literal sizes into every expression of a kernel.
+struct LiteralSizes {
+  Substitution sizes;
+  Expr operator()(Expr e) const { return e ? substitute(e, sizes) : e; }
+  void operator()(Body& body) const {
+    for (Stmt& s : body) std::visit(*this, s.node);
+  }
+  void operator()(std::vector<Expr>& v) const {
+    for (Expr& e : v) e = (*this)(e);
+  }
+  void operator()(Load& s) const {
+    (*this)(s.index);
+    s.present = (*this)(s.present);
+  }
+  void operator()(Store& s) const { (*this)(s.index); }
+  void operator()(Map& s) const { s.value = (*this)(s.value), s.masked = (*this)(s.masked); }
+  void operator()(Dot& s) const { s.present = (*this)(s.present); }
+  void operator()(Reduce& s) const { s.value = (*this)(s.value), s.masked = (*this)(s.masked); }
+  void operator()(Loop& s) const {
+    for (Segment& g : s.segments) g.lo = (*this)(g.lo), g.hi = (*this)(g.hi);
+    (*this)(s.body);
+  }
+  void operator()(When& s) const {
+    s.condition = (*this)(s.condition);
+    (*this)(s.body);
+  }
+  void operator()(KernelAxis& a) const { a.begin = (*this)(a.begin), a.end = (*this)(a.end); }
+};
+
+MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel& k, const Machine& m, LayoutClass layout,
+                        const LiteralSizes& literal_sizes, std::vector<LayoutGuard>& guards) {
+  Context c{p, t, k, m, layout, {}, {}, 0, 1, -1, 0, false, {}, {}, {}, {}, {}, {}, {}};
+  literal_sizes(c.kernel.body);
+  for (KernelAxis& a : c.kernel.inner) literal_sizes(a);
+  for (KernelAxis& a : c.kernel.grid) literal_sizes(a);
+  c.out.name = k.name;
+  c.out.grid = c.kernel.grid;
+  c.out.heaviest_first = k.heaviest_first;
+  survey(c);
+  allocate(c);
+  c.out.roles.push_back(computing_role(c));
+  if (c.loaders > 0) {
+    c.out.roles.push_back(loading_role(c));
+    const bool plain = std::any_of(c.staged.begin(), c.staged.end(), [](const Staged& s) { return !s.bulk; });
+    auto [load, compute] = register_budgets(c.groups, plain);
+    c.out.roles[0].registers = compute;
+    c.out.roles[1].registers = load;
+  }
+  collect_arguments(c);
+  for (const LayoutGuard& g : c.guards) {
+    auto known = std::find_if(guards.begin(), guards.end(), [&](const LayoutGuard& x) { return x.tensor == g.tensor; });
+    if (known == guards.end()) {
+      guards.push_back(g);
+    } else {
+      known->unit_inner = known->unit_inner || g.unit_inner;
+      known->align = std::max(known->align, g.align);
+    }
+  }
+  return std::move(c.out);
+}
+
+}  // namespace
+}  // namespace hopper
+
+MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout) {
+  MappedProgram out;
+  out.name = t.name;
+  out.target = Target::Cuda;
+  out.machine = m;
+  out.axes = t.axes;
+  out.scalars = t.scalars;
+  out.workspaces = t.workspaces;
+  hopper::LiteralSizes literal_sizes;
+  // Sizes that follow from others come first, so that literals reach into them.
+  for (const Axis& a : t.axes)
+    if (a.size && !a.baked()) literal_sizes.sizes.emplace_back(a.index.size(), a.size);
+  hopper::LiteralSizes baked;
+  for (const Axis& a : t.axes)
+    if (a.baked()) baked.sizes.emplace_back(a.index.size(), a.size);
+  for (auto& [sym, size] : literal_sizes.sizes) size = baked(size);
+  literal_sizes.sizes.insert(literal_sizes.sizes.end(), baked.sizes.begin(), baked.sizes.end());
+  for (const TileKernel& k : t.kernels)
+    out.kernels.push_back(hopper::map_kernel(elaborated, t, k, m, layout, literal_sizes, out.layout));
+  return out;
+}
+
+}  // namespace tilewright
