@@ -77,6 +77,13 @@ Assumptions literals(Expr condition, bool truth);
 /// Terms of a conjunction, or the condition alone.
 std::vector<Expr> conjuncts(Expr condition);
 
+/// Of a condition and its negation: is `c` the one to keep?
+bool preferred_polarity(Expr c, Expr negated);
+/// The order of the arguments of `and` and `or`: conditions on indices before those that read tensors.
+bool before_in_connective(Expr a, Expr b);
+/// The form of a mixed formula in rules_boolean.cc; nullopt where it has more than six atoms.
+std::optional<Expr> minimal_formula(Expr e);
+
 /// Free of tensor elements: made of numbers, sizes, params and indices.
 inline bool free_of_reads(Expr e) { return !facts(e).reads; }
 /// Free of tensor elements and indices.

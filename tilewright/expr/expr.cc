@@ -143,7 +143,18 @@ NodeFacts facts_of(const Node& n) {
       auto power = n.args[1].rational();
       bool natural = power && power->is_integer() && power->num() >= 0;
       f.integer = natural && integer_args;
-      f.finite = natural && finite_args;
+      auto base = n.args[0].rational();
+      f.finite = (natural && finite_args) || (power && base && base->num() > 0);
+      break;
+    }
+    case Op::Log: {
+      auto x = n.args[0].rational();
+      f.finite = x && x->num() > 0;
+      break;
+    }
+    case Op::Exp: {
+      auto x = n.args[0].rational();
+      f.finite = x && x->value() < 700;
       break;
     }
     case Op::Floor:

@@ -5,7 +5,7 @@
 //   reals:     comparisons keep their sides; not (a < b) stays, since b <= a differs for NaN; a == a is true
 //              where(c, x, n) == n  =  not c or x == n      a + r == inf  =  a == inf for finite r
 //   and, or:   flat, sorted (conditions on indices before those that read tensors), without duplicates or what the others imply;
-//              (a and b) or (a and c) = a and (b or c)
+//              (a and b) or (a and c) = a and (b or c); formulas that mix the two: rules_boolean.cc
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -167,12 +167,13 @@ class Connective {
       if (has(negation(a))) decided_ = true;
     if (decided_) return Expr(both_ ? 0 : 1);
     if (propagate()) return rebuilt(args_);
-    if (!both_)
-      if (auto common = factor()) return *common;
-    std::sort(args_.begin(), args_.end(), [](Expr a, Expr b) {
-      if (facts(a).reads != facts(b).reads) return facts(b).reads;
-      return compare(a, b) < 0;
-    });
+    std::sort(args_.begin(), args_.end(), before_in_connective);
+    const Op other = both_ ? Op::Or : Op::And;
+    if (args_.size() > 1 && std::any_of(args_.begin(), args_.end(), [&](Expr a) { return a.is(other); })) {
+      if (auto minimal = minimal_formula(make(op(), args_))) return *minimal;
+      if (!both_)
+        if (auto common = factor()) return *common;
+    }
     if (args_.empty()) return Expr(both_ ? 1 : 0);
     if (args_.size() == 1 && (facts(args_[0]).boolean)) return args_[0];
     return make(op(), args_);

@@ -2,6 +2,7 @@
 //
 //   (a·b)·c = a·b·c           a^p·a^q = a^(p+q)        exp(a)·exp(b) = exp(a + b)
 //   (a^p)^n = a^(p·n)         (a·b)^n = a^n·b^n        for integers n; for others where a >= 0
+//   (a^p)^q = a^(p·q) where neither side exists for a < 0
 //   (a^2)^p = |a|^(2p)        |a|^(2n) = a^(2n)        b^y = exp(y·log b) for b > 0 and an exponent that is not a number
 //   (p^k·q^l)^r is written with primes: 128^(-1/2) = 1/16·2^(1/2)
 //   0·a stays unless a is finite; a·a^-1 = 1 over the reals, where defined
@@ -118,6 +119,12 @@ Expr number_power(Rational base, Rational exponent) {
   return mul(std::move(factors));
 }
 
+/// (a/b)^-q = (b/a)^q: of the two a positive exponent.
+Expr root_of_product(Expr base, Rational exponent) {
+  if (exponent.num() > 0) return make(Op::Pow, {base, Expr(exponent)});
+  return make(Op::Pow, {power(base, Expr(-1)), Expr(-exponent)});
+}
+
 /// (a·b)^x where the factors that are >= 0, and for integer x all of them, are raised alone.
 Expr power_of_product(Expr base, Expr exponent, bool integer) {
   std::vector<Expr> raised, rest;
@@ -133,8 +140,11 @@ Expr power_of_product(Expr base, Expr exponent, bool integer) {
     }
   }
   bool only_sign = raised.size() == 1 && raised[0].is_constant(1);
-  if (raised.empty() || only_sign) return make(Op::Pow, {base, exponent});
-  if (!rest.empty()) raised.push_back(make(Op::Pow, {mul(rest), exponent}));
+  if (raised.empty() || only_sign) return root_of_product(base, *exponent.rational());
+  if (!rest.empty()) {
+    Expr inner = mul(rest);
+    raised.push_back(inner.is(Op::Mul) ? root_of_product(inner, *exponent.rational()) : power(inner, exponent));
+  }
   return mul(std::move(raised));
 }
 
@@ -152,13 +162,10 @@ Expr power(Expr base, Expr exponent) {
   if (exponent.is_constant(1)) return base;
   if (base.number() && exponent.number()) {
     auto b = base.rational();
-    if (!b || !q) {
-      double x = std::pow(*base.number(), *exponent.number());
-      return std::isnan(x) && !std::isnan(*base.number()) ? make(Op::Pow, {base, exponent}) : Expr::real(x);
-    }
-    if (b->num() == 0) return q->num() > 0 ? Expr(0) : make(Op::Pow, {base, exponent});
+    if (!b || !q) return Expr::real(std::pow(*base.number(), *exponent.number()));
+    if (b->num() == 0) return q->num() > 0 ? Expr(0) : Expr::infinity();
     if (b->num() > 0) return number_power(*b, *q);
-    if (!q->is_integer()) return make(Op::Pow, {base, exponent});
+    if (!q->is_integer()) return Expr::real(std::nan(""));
     return mul({Expr(is_even(*q) ? 1 : -1), number_power(-*b, *q)});
   }
   if (!q) {
@@ -174,6 +181,9 @@ Expr power(Expr base, Expr exponent) {
     auto inner = base.arg(1).rational();
     if (integer || provably_nonnegative(base.arg(0))) return power(base.arg(0), mul({base.arg(1), exponent}));
     if (inner && is_even(*inner)) return power(unary(Op::Abs, base.arg(0)), mul({base.arg(1), exponent}));
+    // For other p both sides exist for a >= 0 alone, unless p is odd and p·q an integer: (a^3)^(1/3) is not a for a < 0.
+    if (inner && (!inner->is_integer() || !(*inner * *q).is_integer()))
+      return power(base.arg(0), Expr(*inner * *q));
   }
   if (base.is(Op::Mul)) return power_of_product(base, exponent, integer);
   if (base.is(Op::Add)) {

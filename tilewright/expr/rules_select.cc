@@ -22,13 +22,6 @@ int rank(Expr e) {
   return *n == 0 ? 2 : 3;
 }
 
-/// Of a condition and its negation: is `c` the one to keep?
-bool preferred(Expr c, Expr negated) {
-  if (c.op() != negated.op()) return c.op() < negated.op();
-  if (c.is(Op::Le) && leads_negative(c.arg(1)) != leads_negative(negated.arg(1))) return !leads_negative(c.arg(1));
-  return compare(c, negated) < 0;
-}
-
 bool is_flag(Expr e) { return facts(e).boolean || e.is_constant(0) || e.is_constant(1); }
 
 /// where(c, x, n) with the factors of x that may stand outside moved there.
@@ -74,7 +67,7 @@ Expr where(Expr c, Expr a, Expr b) {
     if (b.arg(2) == a) return where(disjunction({c, negation(b.arg(0))}), a, b.arg(1));
   }
   Expr other = negation(c);
-  if (rank(a) < rank(b) || (rank(a) == rank(b) && !preferred(c, other))) {
+  if (rank(a) < rank(b) || (rank(a) == rank(b) && !preferred_polarity(c, other))) {
     std::swap(a, b);
     std::swap(c, other);
   }
