@@ -244,7 +244,7 @@ TileSample softmax_sample(DType dtype, bool resident, int64_t chunk) {
   k.kernel.name = p.name;
   k.kernel.grid = {group_axis(r.index, 1, 1)};
   KernelAxis stream = stream_axis(j.index, chunk);
-  if (resident) stream.kind = KernelAxis::Kind::Resident;
+  if (resident) stream.kind = KernelAxis::Kind::Resident, stream.counter = {};
   k.kernel.inner = {stream};
   Sym x = k.tile("X", {j.index}, dtype, Level::Registers, Tile::Use::Operand, resident);
   Sym rho = k.state("rho", {}), l = k.state("l", {});

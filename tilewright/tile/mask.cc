@@ -163,8 +163,8 @@ class Analysis {
     if (!has_axis(k_, s)) return std::nullopt;
     const KernelAxis& a = k_.axis(s);
     Expr first = origin(a);
-    if (a.counter && a.block == 1) return Bounds{first, first};
-    if (!a.counter) {  // an empty axis counts as one element: bounds stay in order, and nothing is visited
+    if (advances(a) && a.block == 1) return Bounds{first, first};
+    if (!advances(a)) {  // an empty axis counts as one element: bounds stay in order, and nothing is visited
                        // anyway
       if (a.kind == KernelAxis::Kind::Whole) return Bounds{0, std::max<int64_t>(a.block - 1, 0)};
       return Bounds{0, max(Expr(s.size()) - 1, 0)};

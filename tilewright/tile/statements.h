@@ -38,6 +38,8 @@ bool has_tile(const TileKernel& k, Sym sym);
 /// Is the index symbol an axis of this kernel?
 bool has_axis(const TileKernel& k, Sym index);
 
+/// Is the axis cut into blocks or chunks that a counter numbers? Whole and Resident axes are not.
+bool advances(const KernelAxis& a);
 /// First global index of the axis in the current block or chunk: counter·block, 0 for Whole and Resident.
 Expr origin(const KernelAxis& a);
 /// Size of the axis where the program bakes it in, else its Size symbol.

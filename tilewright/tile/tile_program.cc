@@ -140,8 +140,10 @@ void for_each_stmt(Body& body, const std::function<void(Stmt&)>& f) {
   }
 }
 
+bool advances(const KernelAxis& a) { return a.kind != KernelAxis::Kind::Whole && a.kind != KernelAxis::Kind::Resident; }
+
 Expr origin(const KernelAxis& a) {
-  if (!a.counter) return 0;
+  if (!advances(a)) return 0;
   return a.block == 1 ? Expr(a.counter) : Expr(a.counter) * Expr(a.block);
 }
 
@@ -162,13 +164,13 @@ Expr extent(const std::vector<Axis>& axes, const KernelAxis& a) {
   Expr size = size_of(axes, a.index);
   if (auto q = size.rational(); q && q->is_integer() && q->num() % a.block == 0 && q->num() > 0)
     return a.block;
-  if (a.block == 1 && a.counter) return 1;
-  if (!a.counter) return min(a.block, size);
+  if (a.block == 1 && advances(a)) return 1;
+  if (!advances(a)) return min(a.block, size);
   return min(a.block, size - origin(a));
 }
 
 Expr count(const std::vector<Axis>& axes, const KernelAxis& a) {
-  if (!a.counter || a.kind == KernelAxis::Kind::Whole || a.kind == KernelAxis::Kind::Resident) return 1;
+  if (!advances(a)) return 1;
   Expr size = size_of(axes, a.index);
   if (a.block == 1) return size;
   if (auto q = size.rational(); q && q->is_integer()) return (q->num() + a.block - 1) / a.block;
