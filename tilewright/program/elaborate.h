@@ -7,11 +7,14 @@ namespace tilewright {
 
 /// The program with only Sum Max Min Prod Any All Argmax Argmin reducers, and absence explicit: every Reduce
 /// whose body may be absent becomes Reduce(r, axes, where(present, body, identity)), the condition assumed
-/// inside the branch, so that nothing later needs the rules of absence (docs/language.md, "Absence").
-/// Softmax: m = max x, e = where(x == −inf, 0, exp(x − m)), l = Σe, where(l == 0, 0, e/l). logsumexp: m where
-/// m is infinite, else m + log Σ exp(x − m). mean: Σ over the number present. var: mean((x − mean)²).
-/// Expansions are expressions inside the definition; no definitions are added. relu, silu, gelu were expanded
-/// by the parser.
+/// inside the branch, so that nothing later needs the rules of absence (docs/language.md, "Absence"). Parts
+/// of `present` that are free of the axes and cannot fail stand outside: where(outer, Reduce(r, axes,
+/// where(inner, body, identity)), identity). Argmax and argmin of what may be absent also find the first
+/// present index, for rows whose present elements all equal the identity. Sizes of baked axes become their
+/// literals. Softmax: m = max x, e = where(x == −inf, 0, exp(x − m)), l = Σe, where(l == 0, 0, e/l).
+/// logsumexp: m where m is infinite, else m + log Σ exp(x − m). mean: Σ over the number present. var: mean((x
+/// − mean)²). Expansions are expressions inside the definition; no definitions are added. relu, silu, gelu
+/// were expanded by the parser.
 Program elaborate(const Program& p);
 
 /// Condition under which `e` is present (true constant when always). Reads of definitions look through to

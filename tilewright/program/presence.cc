@@ -32,7 +32,7 @@ bool is_positive_factor(Expr e) {
     info.kind = SymbolKind::Variable;
     positive.push_back({s, Expr(Sym::fresh(info))});
   }
-  return provably_positive(substitute(e, positive));
+  return provably_positive(simplify(substitute(e, positive)));
 }
 
 /// For `x == -inf` (either order): x.
