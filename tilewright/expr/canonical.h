@@ -84,10 +84,10 @@ bool before_in_connective(Expr a, Expr b);
 /// The form of a mixed formula in rules_boolean.cc; nullopt where it has more than six atoms.
 std::optional<Expr> minimal_formula(Expr e);
 
-/// Free of tensor elements: made of numbers, sizes, params and indices.
-inline bool free_of_reads(Expr e) { return !facts(e).reads; }
-/// Free of tensor elements and indices.
-inline bool is_uniform(Expr e) { return !facts(e).reads && !facts(e).has_index; }
+/// Made of numbers, sizes, params and indices: no tensor element and no real variable, which may be infinite.
+inline bool free_of_data(Expr e) { return !facts(e).data; }
+/// Made of numbers, sizes and params.
+inline bool is_uniform(Expr e) { return !facts(e).data && !facts(e).has_index; }
 bool is_true(Expr e);
 bool is_false(Expr e);
 

@@ -98,7 +98,7 @@ NodeFacts facts_of(const Node& n) {
   bool integer_args = true, finite_args = true;
   for (Expr a : n.args) {
     const NodeFacts& x = facts(a);
-    f.reads |= x.reads;
+    f.data |= x.data;
     f.condition |= x.condition;
     f.has_index |= x.has_index;
     integer_args &= x.integer;
@@ -118,10 +118,11 @@ NodeFacts facts_of(const Node& n) {
       f.integer = s.integer || s.kind == SymbolKind::Index || s.kind == SymbolKind::Size;
       f.finite = f.integer || s.kind == SymbolKind::Param;
       f.has_index = s.kind == SymbolKind::Index;
+      f.data = !f.finite;
       break;
     }
     case Op::Read:
-      f.reads = true;
+      f.data = true;
       f.integer = n.sym.info().integer;
       f.finite = f.integer;
       break;

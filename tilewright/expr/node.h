@@ -11,7 +11,7 @@ struct NodeFacts {
   bool integer = false;    ///< integer-valued (or infinite, where a maximum over nothing is)
   bool boolean = false;    ///< comparison or connective
   bool finite = false;     ///< never infinite or NaN, whatever its symbols are
-  bool reads = false;      ///< holds a Read
+  bool data = false;       ///< holds a Read or a real Variable, which may be infinite or NaN at run time
   bool condition = false;  ///< holds a comparison, connective or Select
   bool has_index = false;  ///< holds a free or bound Index symbol
 };

@@ -17,7 +17,7 @@ bool preferred_polarity(Expr c, Expr negated) {
 }
 
 bool before_in_connective(Expr a, Expr b) {
-  if (facts(a).reads != facts(b).reads) return facts(b).reads;
+  if (facts(a).data != facts(b).data) return facts(b).data;
   return compare(a, b) < 0;
 }
 

@@ -139,6 +139,14 @@ Expr power_of_product(Expr base, Expr exponent, bool integer) {
       rest.push_back(f);
     }
   }
+  // (-(a - b)^n)^x = ((b - a)^n)^x for odd n
+  if (!integer && rest.size() == 2 && rest[0].is_constant(-1) && rest[1].is(Op::Pow) && rest[1].arg(0).is(Op::Add)) {
+    auto n = rest[1].arg(1).rational();
+    if (n && n->is_integer() && n->num() % 2 != 0) {
+      raised.push_back(power(make(Op::Pow, {negative(rest[1].arg(0)), rest[1].arg(1)}), exponent));
+      return mul(std::move(raised));
+    }
+  }
   bool only_sign = raised.size() == 1 && raised[0].is_constant(1);
   if (raised.empty() || only_sign) return root_of_product(base, *exponent.rational());
   if (!rest.empty()) {

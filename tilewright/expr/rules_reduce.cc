@@ -174,7 +174,7 @@ Expr sum(std::vector<Sym> axes, Expr body) {
   if (body.is(Op::Select) && body.arg(2).is_constant(0)) {
     Factored g = split_product(body.arg(1), axes);
     std::vector<Expr> stay = g.inside, move;
-    for (Expr x : g.outside) (free_of_reads(x) ? move : stay).push_back(x);
+    for (Expr x : g.outside) (free_of_data(x) ? move : stay).push_back(x);
     if (!move.empty()) {
       move.push_back(reduction(Reducer::Sum, axes, where(body.arg(0), mul(stay), Expr(0))));
       return mul(std::move(move));
@@ -218,7 +218,7 @@ Expr highest(Reducer r, std::vector<Sym> axes, Expr body) {
   if (x.is(Op::Add)) {
     std::vector<Expr> outside, inside;
     for (Expr t : x.args()) {
-      bool moves = !depends_on_any(t, axes) && (!chosen || free_of_reads(t));
+      bool moves = !depends_on_any(t, axes) && (!chosen || free_of_data(t));
       (moves ? outside : inside).push_back(t);
     }
     if (!outside.empty() && !inside.empty()) {

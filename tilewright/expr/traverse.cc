@@ -52,7 +52,7 @@ std::vector<Sym> tensors_read(Expr e) {
   std::vector<Sym> out;
   std::unordered_set<const Node*> seen;
   std::function<void(Expr)> visit = [&](Expr x) {
-    if (!facts(x).reads || !seen.insert(x.get()).second) return;
+    if (!facts(x).data || !seen.insert(x.get()).second) return;
     if (x.is(Op::Read) && !contains(out, x->sym)) out.push_back(x->sym);
     for (Expr a : x.args()) visit(a);
   };
