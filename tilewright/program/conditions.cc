@@ -25,8 +25,8 @@ Expr join(Op op, const std::vector<Expr>& parts) {
   return parts.size() == 1 ? parts[0] : make(op, parts);
 }
 
-/// Facts are canonical conditions known to hold; a set of them is interned, so that a visited node can be
-/// remembered with its facts.
+/// Facts are canonical conditions that are known to hold; a set of them is interned, so that a visited node
+/// can be remembered with its facts.
 using Facts = std::set<Expr>;
 
 class Folder {
@@ -38,8 +38,23 @@ class Folder {
   }
 
  private:
+  /// A condition for comparison with others: connectives as written with `not` at the atoms, atoms
+  /// simplified. An atom that is constant over the reals stays as it is, since NaN may decide it otherwise (x
+  /// == x).
+  static Expr canonical(Expr c, bool negated = false) {
+    if (c.is(Op::Not)) return canonical(c.arg(0), !negated);
+    if (c.is(Op::And) || c.is(Op::Or)) {
+      std::vector<Expr> parts;
+      for (Expr part : c.args()) parts.push_back(canonical(part, negated));
+      return join(c.is(Op::And) != negated ? Op::And : Op::Or, parts);
+    }
+    const Expr atom = negated ? opposite(c) : c, simple = simplify(atom);
+    return is_always(simple) || is_never(simple) ? atom : simple;
+  }
+
   static void learn(Facts& facts, Expr condition) {
-    for (Expr part : conjuncts(simplify(condition))) facts.insert(part);
+    for (Expr part : conjuncts(canonical(condition)))
+      if (!is_always(part)) facts.insert(part);
   }
   static Facts with(const Facts& facts, Expr condition) {
     Facts more = facts;
@@ -49,8 +64,6 @@ class Folder {
 
   /// Whether a canonical condition is decided by the facts.
   static std::optional<bool> decided(Expr c, const Facts& facts) {
-    if (is_always(c)) return true;
-    if (is_never(c)) return false;
     if (facts.count(c)) return true;
     if (c.is(Op::And) || c.is(Op::Or)) {
       const bool stops = c.is(Op::Or);  // the value of one part that decides the whole
@@ -63,11 +76,7 @@ class Folder {
       if (all) return !stops;
       return std::nullopt;
     }
-    if (c.is(Op::Not)) {
-      const auto d = decided(c.arg(0), facts);
-      return d ? std::optional<bool>(!*d) : std::nullopt;
-    }
-    if (facts.count(simplify(logical_not(c)))) return false;
+    if (facts.count(canonical(c, true))) return false;
     return std::nullopt;
   }
 
@@ -86,7 +95,7 @@ class Folder {
 
   Expr condition(Expr c, const Facts& facts) {
     if (!facts.empty() && !is_always(c) && !is_never(c))
-      if (const auto d = decided(simplify(c), facts)) return *d ? always() : never();
+      if (const auto d = decided(canonical(c), facts)) return *d ? always() : never();
     return visit_children(c, facts);
   }
 
