@@ -1,23 +1,28 @@
-// Runs a mapped program without its hardware: roles are coroutines, asynchronous atoms complete at any moment between their issue and the wait that orders them,
-// chosen by an adversary with a seed. Data lives where layouts put it, so a wrong layout gives wrong values.
+// Runs a mapped program without its hardware: roles are coroutines, asynchronous atoms complete at any moment between
+// their issue and the wait that orders them, chosen by an adversary with a seed. Data lives where layouts put it, so a
+// wrong layout gives wrong values. What every op means stands in docs/mapped.md.
 #pragma once
 #include "tilewright/map/mapped.h"
 #include "tilewright/tile/interpreter.h"
 
 namespace tilewright {
 
-/// A synchronisation fault: what, where.
+/// A fault of the mapped program: what, where.
 struct MappedFault : std::runtime_error {
   enum class Kind : uint8_t {
-    Race,            ///< a buffer is written while a reader or an atom in flight may use it, or read while a write may be in flight
+    Race,            ///< a buffer is written while a reader or an atom in flight may use it, or read while a write by
+                     ///< instructions may be in flight
     EarlyRead,       ///< a value read before the completion that makes it visible
     InFlight,        ///< an accumulator or register operand touched while a product is in flight
-    MissingFence,    ///< generic writes read by the asynchronous proxy without ProxyFence, register writes without MmaFence
+    MissingFence,    ///< instructions' writes read by the asynchronous proxy without ProxyFence, register accesses
+                     ///< before products without MmaFence
     StalePhase,      ///< a parity wait that passes for another phase than the one meant
-    EarlyRelease,    ///< a slot refilled while a consumer still uses it
+    EarlyRelease,    ///< a slot released or refilled while a consumer still uses it
     Deadlock,        ///< every role waits
-    BarrierMismatch, ///< threads of a barrier's scope disagree
+    BarrierMismatch, ///< threads of a barrier's scope disagree, more arrivals than a channel counts
     Uninitialised,   ///< read of something never written
+    Placement,       ///< an owner needs what another holds; a layout, box or operand that an atom does not accept
+    OutOfBounds,     ///< access outside an array or a slot
   };
   MappedFault(Kind k, const std::string& message) : std::runtime_error(message), kind(k) {}
   Kind kind;
@@ -29,8 +34,10 @@ struct Adversary {
   enum class Mode : uint8_t { Random, Eager, Lazy } mode = Mode::Random;  ///< Lazy: completions at the last legal moment; Eager: at once
 };
 
-/// Interprets all kernels. Throws MappedFault with op, buffer, slot and iteration in the message.
-void interpret(const Program& elaborated, const MappedProgram& m, const Sizes& sizes, const std::map<std::string, ArrayView>& inputs,
-               const std::map<std::string, double>& params, const std::map<std::string, MutableArray>& outputs, const Adversary& adversary = {});
+/// Interprets all kernels, all blocks one after another. Throws MappedFault with op, buffer, slot and iteration in the
+/// message. UserError: a missing array, a wrong shape, an integer divided by zero.
+void interpret(const Program& elaborated, const MappedProgram& m, const Sizes& sizes,
+               const std::map<std::string, ArrayView>& inputs, const std::map<std::string, double>& params,
+               const std::map<std::string, MutableArray>& outputs, const Adversary& adversary = {});
 
 }  // namespace tilewright

@@ -1,0 +1,238 @@
+// Reductions and votes: values of many points combined in one owner, then among owners.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tilewright/map/interpreter_points.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::emulation {
+namespace {
+
+using Kind = MappedFault::Kind;
+
+double identity_of(Reducer r) {
+  switch (r) {
+    case Reducer::Max: return -INFINITY;
+    case Reducer::Min: return INFINITY;
+    case Reducer::Prod:
+    case Reducer::All: return 1;
+    default: return 0;
+  }
+}
+
+double combined(Reducer r, double a, double b) {
+  switch (r) {
+    case Reducer::Sum: return a + b;
+    case Reducer::Prod: return a * b;
+    case Reducer::Max: return std::isnan(a) || a > b ? a : b;
+    case Reducer::Min: return std::isnan(a) || a < b ? a : b;
+    case Reducer::Any: return a != 0 || b != 0;
+    case Reducer::All: return a != 0 && b != 0;
+    default: TW_CHECK(false, fmt::format("a mapped op cannot reduce by {}", name(r)));
+  }
+}
+
+/// Which instance of a scope a thread belongs to.
+int instance_of(const RoleState& r, int owner, Scope scope) {
+  switch (scope) {
+    case Scope::Thread: return owner;
+    case Scope::Warp: return owner / 32;
+    case Scope::Group: return owner / r.spec->group;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+/// A point for each element of the value in each owner that takes part; dest: the element of the result that it goes to.
+PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScope& frame) {
+  const BufferState& b = buffers_[buffer_index(op.buffer)];
+  TW_CHECK(b.storage >= 0, fmt::format("{} is a view and cannot be written", op.buffer.name()));
+  Expr value = without_views(op.value);
+  std::vector<int> registers = tiles_of(value, Space::Registers), operands = tiles_of(value, Space::Local);
+  operands.insert(operands.end(), registers.begin(), registers.end());
+  std::vector<int64_t> extents;
+  for (Sym axis : op.axes) {
+    auto n = axis_extent(axis, operands);
+    if (!n) n = frame.extent(axis);
+    TW_CHECK(n, fmt::format("`{}` does not say how long {} is", print(kernel_, *r.node), axis.name()));
+    extents.push_back(*n);
+  }
+  auto& cache = caches_[&op];
+  if (cache) {
+    auto& made = static_cast<PointOp&>(*cache);
+    bool enough = std::equal(extents.begin(), extents.end(), made.extents.begin(), [](int64_t a, int64_t have) { return a <= have; });
+    if (enough) return made;
+  }
+  auto made = std::make_unique<PointOp>();
+  made->extents = extents;
+  made->points.axes = b.spec->axes;
+  made->points.axes.insert(made->points.axes.end(), op.axes.begin(), op.axes.end());
+  std::vector<int64_t> shape = b.table.shape;
+  shape.insert(shape.end(), extents.begin(), extents.end());
+  made->points.coords.resize(shape.size());
+  const BufferState* driver = widest(registers);
+  made->exchanged = driver && op.across != Scope::Thread && r.spec->threads > 1;
+  bool in_registers = b.spec->space == Space::Registers;
+  Projection to(made->points.axes, b.spec->axes, b.table.shape);
+  std::optional<Projection> at;
+  if (driver) at.emplace(made->points.axes, driver->spec->axes, driver->table.shape);
+  for_each_coordinate(shape, [&](const std::vector<int64_t>& coords, int64_t) {
+    int64_t result = to(coords);
+    auto add = [&](int owner) {
+      int64_t element = in_registers ? b.table.held(result, owner) : b.table.offset[result];
+      if (element < 0)
+        fault(Kind::Placement, r, fmt::format("thread {} holds elements of {} and not their result in {}", owner, driver->spec->sym.name(),
+                                              op.buffer.name()));
+      for (size_t a = 0; a < coords.size(); ++a) made->points.coords[a].push_back(int32_t(coords[a]));
+      made->points.owner.push_back(owner);
+      made->dest.push_back(int32_t(element));
+    };
+    if (driver) {
+      int64_t place = (*at)(coords);
+      std::vector<int> seen;  // an element with replicas counts once for each instance
+      for (int32_t replica : driver->table.replicas) {
+        int owner = driver->table.owner[place] + replica;
+        int instance = in_registers ? instance_of(r, owner, op.across) : 0;
+        if (made->exchanged && !op.axes.empty()) {
+          if (std::find(seen.begin(), seen.end(), instance) != seen.end()) continue;
+          seen.push_back(instance);
+        }
+        add(owner);
+      }
+    } else if (in_registers) {
+      for (int32_t replica : b.table.replicas) add(b.table.owner[result] + replica);
+    } else {
+      add(r.spec->threads == 1 ? 0 : -1);
+    }
+  });
+  compile(r, *made, {op.value}, b.spec->dtype == DType::f64);
+  cache = std::move(made);
+  return static_cast<PointOp&>(*cache);
+}
+
+void Runner::execute(RoleState& r, const ReduceOp& op) {
+  FrameScope frame(*this, r, op.frame);
+  PointOp& points = reduce_points(r, op, frame);
+  const BufferState& b = buffers_[buffer_index(op.buffer)];
+  const Buffer& spec = *b.spec;
+  bool in_registers = spec.space == Space::Registers;
+  bool rounds = is_float(spec.dtype) && spec.dtype != DType::f64 && !is_wide({without_views(op.value)});
+  if (points.exchanged) {
+    require_level(r, op.across, "an exchange of this scope");
+    if (op.across >= Scope::Group) exchange(r, op);
+  }
+
+  begin(r, points, frame, op.uses);
+  std::vector<double> partial(storages_[b.storage].slot_elements, identity_of(op.reducer));
+  auto combine = [&](double x, double y) {
+    double z = combined(op.reducer, x, y);
+    return rounds ? double(float(z)) : z;
+  };
+  run_points(r, points, frame, [&](size_t p, size_t lane) {
+    double& x = partial[points.dest[p]];
+    x = combine(x, points.program->output(0)[lane]);
+  });
+
+  // Results: of each coordinate within the extents, in each active owner.
+  int slot = slot_of_written(r, spec, op.uses);
+  double* out = slot_data(spec, slot);
+  if (in_registers) touch_registers(r, spec, true);
+  if (!in_registers && racy_) tracked(spec, slot);
+  std::vector<std::optional<int64_t>> limits;
+  for (Sym axis : spec.axes) limits.push_back(frame.extent(axis));
+  for_each_coordinate(b.table.shape, [&](const std::vector<int64_t>& coords, int64_t k) {
+    for (size_t a = 0; a < coords.size(); ++a)
+      if (limits[a] && coords[a] >= *limits[a]) return;
+    for (int32_t replica : b.table.replicas) {
+      int owner = b.table.owner[k] + replica;
+      if (!r.active(in_registers ? owner : -1)) continue;
+      int64_t element = (in_registers ? int64_t(owner) * b.table.elements : 0) + b.table.offset[k];
+      double total = partial[element];
+      if (points.exchanged && in_registers) {
+        total = identity_of(op.reducer);
+        for (int32_t other : b.table.replicas) {
+          int peer = b.table.owner[k] + other;
+          if (instance_of(r, peer, op.across) == instance_of(r, owner, op.across))
+            total = combine(total, partial[int64_t(peer) * b.table.elements + b.table.offset[k]]);
+        }
+      }
+      if (!in_registers && racy_) write_local(r, spec, slot, tracked(spec, slot), element, owner_unit(r, r.spec->threads == 1 ? 0 : -1));
+      if (op.accumulate) {
+        if (is_unwritten(out[element]))
+          fault(Kind::Uninitialised, r, fmt::format("{} is accumulated to and was never written", slot_name(spec, slot)));
+        total = combine(out[element], total);
+      }
+      out[element] = round_to(spec.dtype, total);
+    }
+  });
+}
+
+/// The barriers of an exchange through Local memory, and its use of the scratch tile.
+void Runner::exchange(RoleState& r, const ReduceOp& op) {
+  execute(r, Barrier{0, op.across});
+  ++r.clock[r.index];
+  if (op.scratch && racy_) {
+    const Buffer& scratch = kernel_.buffer(op.scratch);
+    Slot& s = tracked(scratch, 0);
+    for (int64_t e = 0; e < scratch.layout.elements(); ++e) write_local(r, scratch, 0, s, e, unit(r, op.across, 0));
+    ++r.clock[r.index];
+  }
+  execute(r, Barrier{0, op.across});
+  ++r.clock[r.index];
+}
+
+PointOp& Runner::vote_points(RoleState& r, const Vote& op) {
+  auto& cache = caches_[&op];
+  if (cache) return static_cast<PointOp&>(*cache);
+  Expr condition = without_views(op.condition);
+  std::vector<int> registers = tiles_of(condition, Space::Registers), operands = tiles_of(condition, Space::Local);
+  operands.insert(operands.end(), registers.begin(), registers.end());
+  auto made = std::make_unique<PointOp>();
+  made->points.axes = op.axes;
+  made->points.coords.resize(op.axes.size());
+  std::vector<int64_t> shape;
+  for (Sym axis : op.axes) {
+    auto n = axis_extent(axis, operands);
+    TW_CHECK(n, fmt::format("`{}` does not say how long {} is", print(kernel_, *r.node), axis.name()));
+    shape.push_back(*n);
+  }
+  const BufferState* driver = widest(registers);
+  std::optional<Projection> at;
+  if (driver) at.emplace(op.axes, driver->spec->axes, driver->table.shape);
+  for_each_coordinate(shape, [&](const std::vector<int64_t>& coords, int64_t) {
+    for (int32_t replica : driver ? driver->table.replicas : std::vector<int32_t>{0}) {
+      for (size_t a = 0; a < coords.size(); ++a) made->points.coords[a].push_back(int32_t(coords[a]));
+      made->points.owner.push_back(driver ? driver->table.owner[(*at)(coords)] + replica : r.spec->threads == 1 ? 0 : -1);
+    }
+  });
+  compile(r, *made, {op.condition}, false);
+  cache = std::move(made);
+  return static_cast<PointOp&>(*cache);
+}
+
+/// For each thread whether its instance of the scope has any point that satisfies the condition.
+std::vector<uint8_t> Runner::vote(RoleState& r, const Vote& op) {
+  FrameScope frame(*this, r, op.frame);
+  require_level(r, op.scope, "a vote of this scope");
+  TW_CHECK(op.scope < Scope::Block || roles_.size() == 1, "a vote of the block in a kernel of several roles");
+  PointOp& points = vote_points(r, op);
+  begin(r, points, frame, op.uses);
+  std::vector<uint8_t> instances(r.spec->threads, 0);
+  bool everyone = false;
+  run_points(r, points, frame, [&](size_t p, size_t lane) {
+    if (points.program->output(0)[lane] == 0) return;
+    int owner = points.points.owner[p];
+    if (owner < 0)
+      everyone = true;
+    else
+      instances[instance_of(r, owner, op.scope)] = 1;
+  });
+  std::vector<uint8_t> result(r.spec->threads, 0);
+  for (int t = 0; t < r.spec->threads; ++t) result[t] = everyone || instances[instance_of(r, t, op.scope)];
+  return result;
+}
+
+}  // namespace tilewright::emulation
