@@ -108,6 +108,9 @@ struct Derivation {
   std::vector<Pass> passes;
   /// For each reduction: its final value over Read(component.var), Read(point.var) of its own pass and Read(result) of earlier reductions.
   std::vector<Expr> finish;
+  /// For each reduction: the components of its family (indices into the state of its pass), the one that it is itself first; empty where a point
+  /// carries its value.
+  std::vector<std::vector<int>> family;
   std::vector<std::string> deferred;  ///< sentences: what was moved to finish, and why
   std::vector<Refusal> refusals;
 };

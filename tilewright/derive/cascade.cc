@@ -1,0 +1,291 @@
+#include "tilewright/derive/cascade.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tilewright/derive/normal_form.h"
+#include "tilewright/program/elaborate.h"
+
+namespace tilewright::derivation {
+
+Expr replace_reads(Expr e, const std::function<const Named*(Sym)>& value) {
+  return rewrite(e, [&](Expr x) {
+    if (!x.is(Op::Read)) return x;
+    const Named* named = value(x->sym);
+    if (!named) return x;
+    Substitution s;
+    for (size_t k = 0; k < named->axes.size(); ++k)
+      if (x.arg(k) != Expr(named->axes[k])) s.emplace_back(named->axes[k], x.arg(k));
+    return substitute(named->value, s);
+  });
+}
+
+std::vector<Sym> axes_of(const Program& p, Sym streamed, const std::vector<Expr>& parts) {
+  std::vector<Sym> out;
+  for (Expr e : parts)
+    for (Sym s : free_symbols(e))
+      if (s.kind() == SymbolKind::Index && s != streamed && std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
+  auto place = [&](Sym s) {
+    for (size_t k = 0; k < p.axes.size(); ++k)
+      if (p.axes[k].index == s) return k;
+    return p.axes.size();
+  };
+  std::stable_sort(out.begin(), out.end(), [&](Sym a, Sym b) { return place(a) < place(b); });
+  return out;
+}
+
+Expr read_own(Sym sym, const std::vector<Sym>& axes) { return read(sym, std::vector<Expr>(axes.begin(), axes.end())); }
+
+std::vector<std::string> names_of(const Program& p) {
+  std::vector<std::string> out;
+  for (const Axis& a : p.axes) out.push_back(a.name());
+  for (const Param& q : p.params) out.push_back(q.sym.name());
+  for (const Input& i : p.inputs) out.push_back(i.sym.name());
+  for (const Definition& d : p.definitions) out.push_back(d.sym.name());
+  return out;
+}
+
+std::string unique_name(std::string wish, std::vector<std::string>& taken) {
+  std::string name = wish;
+  for (int k = 2; std::find(taken.begin(), taken.end(), name) != taken.end(); ++k) name = fmt::format("{}{}", wish, k);
+  taken.push_back(name);
+  return name;
+}
+
+namespace {
+
+class Builder {
+ public:
+  Builder(const Program& p, Sym axis) : program_(p), axis_(axis), names_(names_of(p)) { cascade_.axis = axis; }
+
+  Cascade run() {
+    bool used = false;
+    for (size_t k = 0; k < program_.outputs.size(); ++k) {
+      const Output& o = program_.outputs[k];
+      CascadeOutput out;
+      out.output = k;
+      out.value = simplify(visit(value_of(o.sym)));
+      out.along_stream = depends_on(out.value, axis_) || contains(o.axes(), axis_);
+      used = used || out.along_stream;
+      cascade_.outputs.push_back(out);
+    }
+    if (cascade_.reductions.empty() && !used) {
+      throw UserError(program_.outputs.empty() ? Span{} : program_.outputs[0].span,
+                      fmt::format("no output of the program depends on the axis `{}`", axis_.name()),
+                      "stream an axis that is reduced");
+    }
+    return std::move(cascade_);
+  }
+
+ private:
+  static bool contains(const std::vector<Sym>& list, Sym s) { return std::find(list.begin(), list.end(), s) != list.end(); }
+
+  Expr value_of(Sym tensor) {
+    const Definition* d = program_.definition(tensor);
+    return d ? collected(*d).value : read_own(tensor, program_.tensor_axes(tensor));
+  }
+
+  /// The value of a definition at its own axes, over results.
+  const Named& collected(const Definition& d) {
+    auto known = collected_.find(d.sym);
+    if (known != collected_.end()) return known->second;
+    const Definition* outer = std::exchange(home_, &d);
+    Expr value = visit(d.value);
+    home_ = outer;
+    return collected_.emplace(d.sym, Named{d.axes, value}).first->second;
+  }
+
+  Expr visit(Expr e) {
+    if (e.args().empty() && !e.is(Op::Read)) return e;
+    auto it = memo_.find(e.get());
+    if (it != memo_.end()) return it->second;
+    Expr out = e.is(Op::Reduce) ? visit_reduction(e) : e.is(Op::Read) ? visit_read(e) : with_args(e, visited(e));
+    memo_.emplace(e.get(), out);
+    return out;
+  }
+
+  std::vector<Expr> visited(Expr e) {
+    std::vector<Expr> args;
+    for (Expr a : e.args()) args.push_back(visit(a));
+    return args;
+  }
+
+  /// Definitions are looked through. One that rounds stays a read, unless its value holds results.
+  Expr visit_read(Expr e) {
+    Expr r = with_args(e, visited(e));
+    const Definition* d = program_.definition(r->sym);
+    if (!d) return r;
+    Named named = collected(*d);
+    std::vector<Sym> of_results = axes_of_results(named.value);
+    if (d->dtype) {
+      if (!holds_results(named.value)) return r;
+      named.value = cast(*d->dtype, named.value);
+    }
+    for (size_t k = 0; k < d->axes.size(); ++k) {
+      if (!contains(of_results, d->axes[k]) || !depends_on(r.arg(k), axis_)) continue;
+      // Its results would vary along the stream: they are inner reductions of a copy of the axis.
+      Substitution s;
+      for (size_t n = 0; n < d->axes.size(); ++n)
+        if (r.arg(n) != Expr(d->axes[n])) s.emplace_back(d->axes[n], r.arg(n));
+      Expr copy = visit(substitute(d->value, s));
+      return d->dtype ? cast(*d->dtype, copy) : copy;
+    }
+    return replace_reads(r, [&](Sym s) { return s == d->sym ? &named : nullptr; });
+  }
+
+  static bool holds_results(Expr e) {
+    for (Sym s : tensors_read(e))
+      if (s.kind() == SymbolKind::Tile) return true;
+    return false;
+  }
+
+  static std::vector<Sym> axes_of_results(Expr e) {
+    std::vector<Sym> out;
+    rewrite(e, [&](Expr x) {
+      if (x.is(Op::Read) && x->sym.kind() == SymbolKind::Tile)
+        for (Sym s : free_symbols(x)) out.push_back(s);
+      return x;
+    });
+    return out;
+  }
+
+  Expr visit_reduction(Expr e) {
+    std::vector<Sym> bound = e->bound;
+    Expr body = e.arg(0);
+    if (!contains(bound, axis_) && !depends_on(body, axis_)) {
+      // A copy of the streamed axis made to avoid capture, where nothing needs the copy.
+      for (Sym& b : bound) {
+        if (b.size() != axis_.size()) continue;
+        body = substitute(body, {{b, axis_}});
+        b = axis_;
+        break;
+      }
+    }
+    body = visit(body);
+    if (!contains(bound, axis_)) return reduce(e->reducer, bound, body);
+    std::erase(bound, axis_);
+    if (e->reducer == Reducer::Argmax || e->reducer == Reducer::Argmin) return visit_arg(e, body);
+    return reduction(e->reducer, simplify(bound.empty() ? body : reduce(e->reducer, bound, body)), e);
+  }
+
+  /// The reduction of `body` over the streamed axis, written as `written`, as a read of its result.
+  Expr reduction(Reducer r, Expr body, Expr written) {
+    Expr none = identity(r), present = truth();
+    if (body.is(Op::Select)) {
+      if (body.arg(2) == none) {
+        present = body.arg(0);
+        body = body.arg(1);
+      } else if (body.arg(1) == none) {
+        present = negation(body.arg(0));
+        body = body.arg(2);
+      }
+    }
+    if (r == Reducer::Sum && is_true(present) && !depends_on(body, axis_)) return simplify(Expr(axis_.size()) * body);
+    for (const Reduction& k : cascade_.reductions)
+      if (k.reducer == r && k.body == body && k.present == present) return read_own(k.result, k.axes);
+    Reduction k;
+    k.reducer = r;
+    k.body = body;
+    k.present = present;
+    k.span = program_.span_of(written);
+    k.axes = axes_of(program_, axis_, {body, present});
+    k.result = Sym::fresh({.name = unique_name(wish(r, body, written), names_), .kind = SymbolKind::Tile});
+    cascade_.reductions.push_back(k);
+    return read_own(k.result, k.axes);
+  }
+
+  /// argmax(u) is the smallest index at which u equals its maximum; held as index + 1, so that the identity inf can be scaled.
+  Expr visit_arg(Expr e, Expr body) {
+    body = simplify(body);
+    Reducer best = e->reducer == Reducer::Argmax ? Reducer::Max : Reducer::Min;
+    Expr value = reduction(best, body, e);
+    const Reduction& k = *std::find_if(cascade_.reductions.begin(), cascade_.reductions.end(),
+                                       [&](const Reduction& x) { return read_own(x.result, x.axes) == value; });
+    Expr at = simplify(select(logical_and(k.present, equal(k.body, value)), Expr(axis_) + 1, Expr::infinity()));
+    Expr index = reduction(Reducer::Min, at, e);
+    return select(equal(index, Expr::infinity()), -1, index - 1);
+  }
+
+  /// Named after the definition that it is the value of, else by what it does.
+  std::string wish(Reducer r, Expr body, Expr written) {
+    Expr value = home_ ? home_->value : Expr();
+    while (value && value.is(Op::Select)) value = value.arg(value.arg(1).number() ? 2 : 1);
+    if (value == written) {
+      std::string name = home_->sym.name();
+      std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+      if (name == home_->sym.name()) std::erase(names_, name);  // the result is that definition
+      return name;
+    }
+    switch (r) {
+      case Reducer::Max: return "m";
+      case Reducer::Min: return "lo";
+      case Reducer::Sum:
+        if (body.is(Op::Exp) || (body.is(Op::Select) && body.arg(1).is(Op::Exp))) return "l";
+        return "s";
+      default: return "r";
+    }
+  }
+
+  const Program& program_;
+  Sym axis_;
+  Cascade cascade_;
+  std::unordered_map<const Node*, Expr> memo_;
+  std::map<Sym, Named> collected_;
+  const Definition* home_ = nullptr;
+  std::vector<std::string> names_;
+};
+
+/// Longest chain of dependent reductions over each axis.
+class Chains {
+ public:
+  explicit Chains(const Program& p) : program_(p) {}
+
+  size_t length(Expr e, Sym axis) {
+    if (e.args().empty() && !e.is(Op::Read)) return 0;
+    auto [it, fresh] = memo_.try_emplace({e.get(), axis}, 0);
+    if (!fresh) return it->second;
+    size_t n = 0;
+    for (Expr a : e.args()) n = std::max(n, length(a, axis));
+    if (e.is(Op::Read))
+      if (program_.definition(e->sym)) n = std::max(n, length(inlined(program_, e->sym), axis));
+    if (e.is(Op::Reduce))
+      for (Sym b : e->bound) n += b.size() == axis.size();
+    memo_[{e.get(), axis}] = n;
+    return n;
+  }
+
+ private:
+  const Program& program_;
+  std::map<std::pair<const Node*, Sym>, size_t> memo_;
+};
+
+}  // namespace
+
+Cascade build_cascade(const Program& elaborated, Sym axis) { return Builder(elaborated, axis).run(); }
+
+}  // namespace tilewright::derivation
+
+namespace tilewright {
+
+std::vector<Sym> stream_candidates(const Program& p) {
+  derivation::Chains chains(p);
+  std::vector<std::pair<size_t, Sym>> found;
+  for (const Axis& a : p.axes) {
+    size_t longest = 0;
+    for (const Output& o : p.outputs)
+      if (p.definition(o.sym)) longest = std::max(longest, chains.length(inlined(p, o.sym), a.index));
+    if (longest > 0) found.emplace_back(longest, a.index);
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.first > b.first; });
+  std::vector<Sym> out;
+  for (auto& [n, axis] : found) out.push_back(axis);
+  return out;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,44 @@
+// Inside of derive/ only: the identities behind a state, each proved or tested.
+#pragma once
+#include "tilewright/derive/state.h"
+
+namespace tilewright::derivation {
+
+/// Fills State.checks of every pass by the checks below; InternalError when one fails. `small` is the same program with the streamed axis made
+/// short enough to be evaluated, and its derivation; null where there is none.
+struct Small {
+  const Program& program;
+  const Derivation& derivation;
+};
+void prove(Derivation& d, const Small* small);
+
+/// By expressions, over the reals: closure φ_a(c, ρ') = Σ_b H_ab φ_b(c, ρ), distributivity H(t ⊕ t') = H t ⊕ H t', identity H(ρ, ρ) = 1,
+/// composition H(ρ', ρ'') H(ρ, ρ') = H(ρ, ρ'').
+std::vector<Check> check_identities(const State& s, Sym axis);
+
+/// By random values of everything that varies along the axis, infinities and absent elements included: streams in random chunks and merge trees of
+/// random shape, with empty sides, hold at their point what the lifts sum to there.
+std::vector<Check> check_merges(const State& s, Sym axis, uint64_t seed);
+
+/// By random data at small sizes: the outputs finished from streamed states equal the definition, evaluated directly.
+std::vector<Check> check_outputs(const Program& elaborated, const Derivation& d, uint64_t seed);
+
+/// A state with everything that holds no point replaced by variables: what the identities are about.
+struct Abstraction {
+  explicit Abstraction(const State& s);
+  /// Over `variables`, `rho` and `next`.
+  Expr operator()(Expr e);
+  /// Guards at infinities dropped: where(ρ == ρ', 1, exp(ρ − ρ')) = exp(ρ − ρ') for finite points.
+  Expr finite(Expr e) const;
+  std::vector<Sym> rho, next;                       ///< for each point
+  std::vector<std::pair<Expr, Sym>> variables;      ///< what each variable stands for
+  std::vector<Sym> flags;                           ///< those that stand for conditions
+
+ private:
+  bool holds_point(Expr e);
+  Expr variable(Expr e);
+  const State& state_;
+  std::vector<std::pair<const Node*, bool>> known_;
+};
+
+}  // namespace tilewright::derivation

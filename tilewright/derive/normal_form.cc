@@ -1,0 +1,558 @@
+#include "tilewright/derive/normal_form.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace tilewright::derivation {
+
+Expr truth() { return Expr(1); }
+bool is_true(Expr e) { return e.number() && *e.number() != 0; }
+bool is_false(Expr e) { return e.number() && *e.number() == 0; }
+Expr conjunction(Expr a, Expr b) {
+  if (is_true(a)) return b;
+  if (is_true(b) || a == b) return a;
+  return simplify(logical_and(a, b));
+}
+Expr negation(Expr a) { return simplify(logical_not(a)); }
+Expr minus_infinity() { return Expr::real(-INFINITY); }
+
+std::vector<Expr> factors_of(Expr e) { return e.is(Op::Mul) ? e.args() : std::vector<Expr>{e}; }
+std::vector<Expr> addends_of(Expr e) { return e.is(Op::Add) ? e.args() : std::vector<Expr>{e}; }
+Expr product_of(const std::vector<Expr>& factors) {
+  if (factors.empty()) return 1;
+  return factors.size() == 1 ? simplify(factors[0]) : simplify(make(Op::Mul, factors));
+}
+Expr sum_of(const std::vector<Expr>& addends) {
+  if (addends.empty()) return 0;
+  return addends.size() == 1 ? simplify(addends[0]) : simplify(make(Op::Add, addends));
+}
+
+size_t complexity(Expr e) {
+  size_t n = 1;
+  for (Expr a : e.args()) n += complexity(a);
+  return n;
+}
+
+namespace {
+
+/// scale · sum, scale > 0, where the first term of the sum that is not a number has the coefficient ±1.
+std::pair<Rational, Expr> monic_sum(Expr e) {
+  for (Expr a : e.args()) {
+    if (a.number()) continue;
+    auto q = factors_of(a)[0].rational();
+    if (!q || *q == Rational(1) || *q == Rational(-1)) return {1, e};
+    Rational scale = *q < Rational(0) ? -*q : *q;
+    std::vector<Expr> addends;
+    for (Expr b : e.args()) addends.push_back(simplify(b * Expr(Rational(1) / scale)));
+    return {scale, make(Op::Add, addends)};
+  }
+  return {1, e};
+}
+
+}  // namespace
+
+Expr monic(Expr e) {
+  return rewrite(e, [](Expr x) {
+    if (!x.is(Op::Mul) && !x.is(Op::Pow)) return x;
+    std::vector<Expr> numbers, rest;
+    bool changed = false;
+    for (Expr f : factors_of(x)) {
+      bool power = f.is(Op::Pow) && f.arg(0).is(Op::Add) && f.arg(1).number();
+      if (f.number() || (f.is(Op::Pow) && f.arg(0).number() && f.arg(1).number())) {
+        numbers.push_back(f);
+      } else if (power || f.is(Op::Add)) {
+        auto [scale, sum] = monic_sum(power ? f.arg(0) : f);
+        changed = changed || scale != Rational(1);
+        numbers.push_back(power ? pow(Expr(scale), f.arg(1)) : Expr(scale));
+        rest.push_back(power ? pow(sum, f.arg(1)) : sum);
+      } else {
+        rest.push_back(f);
+      }
+    }
+    if (!changed) return x;
+    Expr number = product_of(numbers);
+    if (!number.is_constant(1)) rest.insert(rest.begin(), number);
+    return rest.size() == 1 ? rest[0] : make(Op::Mul, rest);
+  });
+}
+
+namespace {
+
+bool zero(Expr e) { return e.is_constant(0); }
+Expr times(Expr a, Expr b) {
+  if (a.is_constant(1)) return b;
+  if (b.is_constant(1)) return a;
+  return simplify(a * b);
+}
+Expr plus(Expr a, Expr b) { return zero(a) ? b : zero(b) ? a : simplify(a + b); }
+Expr minus(Expr a) { return simplify(-a); }
+std::string reason_of(Op op) {
+  switch (op) {
+    case Op::Round:
+    case Op::Floor: return fmt::format("{} of a mixture of running and varying values", name(op));
+    case Op::Cast: return "a mixture of running and varying values is rounded to a type";
+    case Op::Max:
+    case Op::Min: return fmt::format("the {} of running and varying values", name(op));
+    case Op::Lt:
+    case Op::Le:
+    case Op::Eq:
+    case Op::Ne: return "a comparison of a running with a varying value";
+    default: return fmt::format("{} mixes running and varying values", name(op));
+  }
+}
+
+/// where(condition, value, 0)
+Expr only_if(Expr condition, Expr value) { return is_true(condition) ? value : simplify(select(condition, value, 0)); }
+
+void add_shift(std::vector<Shift>& shifts, const Shift& s) {
+  for (Shift& known : shifts) {
+    if (known.u == s.u && known.mu == s.mu) {
+      known.power += s.power;
+      return;
+    }
+  }
+  auto before = [](const Shift& a, const Shift& b) { return a.u == b.u ? a.mu < b.mu : a.u < b.u; };
+  shifts.insert(std::upper_bound(shifts.begin(), shifts.end(), s, before), s);
+}
+
+}  // namespace
+
+// ---- signs -----------------------------------------------------------------------------------------------------------
+
+void Signs::set(Sym result, bool positive, bool nonnegative) {
+  if (!positive && !nonnegative) return;
+  known_[result] = Sym::fresh(
+      {.name = result.name(), .kind = SymbolKind::Variable, .positive = positive, .nonnegative = nonnegative});
+}
+
+Expr Signs::assumed(Expr e) const {
+  if (known_.empty()) return e;
+  return rewrite(e, [&](Expr x) {
+    if (!x.is(Op::Read)) return x;
+    auto it = known_.find(x->sym);
+    return it == known_.end() ? x : Expr(it->second);
+  });
+}
+
+bool Signs::positive(Expr e) const { return provably_positive(e) || provably_positive(simplify(assumed(e))); }
+bool Signs::nonnegative(Expr e) const { return provably_nonnegative(e) || provably_nonnegative(simplify(assumed(e))); }
+
+// ---- terms -----------------------------------------------------------------------------------------------------------
+
+std::vector<Term> join(std::vector<Term> terms) {
+  std::vector<Term> out;
+  for (Term& t : terms) {
+    if (zero(t.coefficient) || zero(t.c) || is_false(t.present)) continue;
+    auto same = std::find_if(out.begin(), out.end(), [&](const Term& o) { return o.same_family(t); });
+    if (same == out.end()) {
+      out.push_back(std::move(t));
+    } else {
+      same->coefficient = plus(same->coefficient, t.coefficient);
+    }
+  }
+  std::erase_if(out, [](const Term& t) { return zero(t.coefficient); });
+  return out;
+}
+
+Expr value_of(const Term& t) {
+  std::vector<Expr> factors{t.coefficient, t.c};
+  for (const Shift& s : t.shifts) factors.push_back(pow(s.u - s.mu, s.power));
+  if (t.u) factors.push_back(exp(t.u - t.r));
+  return only_if(t.present, product_of(factors));
+}
+
+// ---- kinds -----------------------------------------------------------------------------------------------------------
+
+NormalForm::NormalForm(Sym axis, std::set<Sym> running, const Signs& signs)
+    : axis_(axis), running_(std::move(running)), signs_(signs) {}
+
+bool NormalForm::runs(Expr e) {
+  if (e.args().empty() && !e.is(Op::Read)) return false;
+  auto it = runs_.find(e.get());
+  if (it != runs_.end()) return it->second;
+  bool found = e.is(Op::Read) && running_.count(e->sym) != 0;
+  for (Expr a : e.args()) found = found || runs(a);
+  runs_.emplace(e.get(), found);
+  return found;
+}
+
+NormalForm::Kind NormalForm::kind(Expr e) {
+  bool c = varies(e), r = runs(e);
+  return c ? (r ? Kind::Mixed : Kind::C) : (r ? Kind::R : Kind::Constant);
+}
+
+// ---- the rules -------------------------------------------------------------------------------------------------------
+
+std::vector<Term> NormalForm::terms(Expr e) { return join(of(e)); }
+
+NormalForm::Terms NormalForm::of(Expr e) {
+  switch (kind(e)) {
+    case Kind::Constant:
+    case Kind::R: return {Term{.coefficient = e}};
+    case Kind::C: return of_varying(e);
+    case Kind::Mixed: return of_mixed(e);
+  }
+  return {};
+}
+
+/// An exponential with a proven small exponent stays in range without a point.
+bool NormalForm::needs_no_point(Expr exponent) const {
+  constexpr double small = 32;
+  Interval b = bounds(exponent);
+  return b.lo >= -small && b.hi <= small;
+}
+
+/// Rule 1: C → c, exp(C) → u. Constant factors go to the coefficient, conditions to `present`; a sum that holds exponentials is taken apart.
+NormalForm::Terms NormalForm::of_varying(Expr e) {
+  if (!varies(e)) return {Term{.coefficient = e}};
+  switch (e.op()) {
+    case Op::Exp:
+      if (needs_no_point(e.arg(0))) break;
+      return {Term{.u = e.arg(0), .r = 0}};
+    case Op::Mul: {
+      Terms out{Term{}};
+      for (Expr f : e.args()) out = product(out, of_varying(f), e);
+      return out;
+    }
+    case Op::Select: {
+      if (zero(e.arg(1)) || zero(e.arg(2))) return of_select(e);
+      Terms then = of_varying(e.arg(1)), otherwise = of_varying(e.arg(2));
+      auto exponential = [](const Term& t) { return bool(t.u); };
+      if (std::any_of(then.begin(), then.end(), exponential) || std::any_of(otherwise.begin(), otherwise.end(), exponential))
+        return of_select(e);
+      break;
+    }
+    case Op::Add: {
+      Terms out;
+      std::vector<Expr> plain;
+      for (Expr a : e.args()) {
+        Terms t = of_varying(a);
+        bool exponential = std::any_of(t.begin(), t.end(), [](const Term& x) { return bool(x.u); });
+        if (exponential) {
+          out.insert(out.end(), t.begin(), t.end());
+        } else {
+          plain.push_back(a);
+        }
+      }
+      if (out.empty()) break;
+      Expr rest = sum_of(plain);
+      if (!plain.empty()) out.push_back(varies(rest) ? Term{.c = rest} : Term{.coefficient = rest});
+      return out;
+    }
+    default: break;
+  }
+  return {Term{.c = e}};
+}
+
+NormalForm::Terms NormalForm::of_mixed(Expr e) {
+  switch (e.op()) {
+    case Op::Add: return of_sum(e);
+    case Op::Mul: {
+      Terms out{Term{}};
+      for (Expr f : e.args()) out = product(out, of(f), e);
+      return out;
+    }
+    case Op::Pow: return of_power(e);
+    case Op::Exp: return of_exponential(e, e.arg(0));
+    case Op::Log: return of_logarithm(e);
+    case Op::Abs: {
+      Terms t = terms(e.arg(0));
+      if (t.size() != 1 || !t[0].shifts.empty()) throw Mixing{e, "the sign of a difference that changes with the running value"};
+      t[0].coefficient = simplify(make(Op::Abs, {t[0].coefficient}));
+      t[0].c = simplify(make(Op::Abs, {t[0].c}));
+      return t;
+    }
+    case Op::Select: return of_select(e);
+    case Op::Reduce: return of_inner_reduction(e);
+    case Op::And:
+    case Op::Or:
+    case Op::Not: return of_select(select(e, 1, 0));
+    default: break;
+  }
+  throw Mixing{e, reason_of(e.op())};
+}
+
+NormalForm::Terms NormalForm::product(const Terms& a, const Terms& b, Expr whole) {
+  constexpr size_t most = 64;
+  if (a.size() * b.size() > most) throw Mixing{whole, "its product has more than 64 terms"};
+  Terms out;
+  for (const Term& x : a) {
+    for (const Term& y : b) {
+      Term t;
+      t.coefficient = times(x.coefficient, y.coefficient);
+      t.c = times(x.c, y.c);
+      t.present = conjunction(x.present, y.present);
+      t.shifts = x.shifts;
+      for (const Shift& s : y.shifts) add_shift(t.shifts, s);
+      if (x.u && y.u) {
+        t.u = plus(x.u, y.u);
+        t.r = plus(x.r, y.r);
+        if (!varies(t.u)) {  // exp(u) · exp(−u)
+          t.coefficient = times(t.coefficient, simplify(exp(t.u - t.r)));
+          t.u = t.r = Expr();
+        }
+      } else {
+        t.u = x.u ? x.u : y.u;
+        t.r = x.u ? x.r : y.r;
+      }
+      out.push_back(std::move(t));
+    }
+  }
+  return join(std::move(out));
+}
+
+/// Rule 2. `varying` (C) plus `rest` (R): one generator (u − mu), scaled so that u has the coefficient 1.
+NormalForm::Terms NormalForm::shifted(Expr varying, Expr rest) {
+  std::vector<Expr> constant, inside;
+  for (Expr f : factors_of(addends_of(varying)[0])) {
+    bool number = f.number() || (f.is(Op::Pow) && f.arg(0).number() && f.arg(1).number());
+    bool moves = varying.is(Op::Add) ? number : !varies(f);
+    (moves ? constant : inside).push_back(f);
+  }
+  for (const std::vector<Expr>& candidate : {constant, std::vector<Expr>{}}) {
+    Expr s = product_of(candidate);
+    Expr mu = simplify(expand(-rest / s));
+    bool numeric = s.number() || std::all_of(candidate.begin(), candidate.end(), [](Expr f) { return tensors_read(f).empty() && !f.is(Op::Symbol); });
+    if (!numeric && complexity(mu) > complexity(rest)) continue;  // a division that does not cancel
+    Expr u = simplify(expand(varying / s));
+    Terms out{Term{.coefficient = s}};
+    out[0].shifts.push_back({u, mu, 1});
+    return out;
+  }
+  return {Term{.c = varying}, Term{.coefficient = rest}};
+}
+
+NormalForm::Terms NormalForm::of_sum(Expr e) {
+  std::vector<Expr> varying, rest;
+  Terms out;
+  for (Expr a : e.args()) {
+    switch (kind(a)) {
+      case Kind::Constant:
+      case Kind::R: rest.push_back(a); break;
+      case Kind::C: {
+        Terms t = of_varying(a);
+        bool exponential = std::any_of(t.begin(), t.end(), [](const Term& x) { return bool(x.u); });
+        if (exponential) {
+          out.insert(out.end(), t.begin(), t.end());
+        } else {
+          varying.push_back(a);
+        }
+        break;
+      }
+      case Kind::Mixed: {
+        Terms t = of(a);
+        out.insert(out.end(), t.begin(), t.end());
+        break;
+      }
+    }
+  }
+  Expr c = sum_of(varying), r = sum_of(rest);
+  if (!varying.empty() && runs(r)) {
+    Terms w = shifted(c, minus(minus(r)));
+    out.insert(out.end(), w.begin(), w.end());
+  } else if (!varying.empty()) {
+    out.push_back(Term{.c = plus(c, r)});
+  } else if (out.size() == 1 && runs(r) && out[0].shifts.empty() && !out[0].u && is_true(out[0].present)) {
+    // a·c + r = a·(c − mu), where the division by a cancels
+    Expr mu = simplify(expand(-r / out[0].coefficient));
+    if (complexity(mu) < complexity(r)) {
+      Terms w = shifted(out[0].c, minus(mu));
+      for (Term& t : w) t.coefficient = times(t.coefficient, out[0].coefficient);
+      return w;
+    }
+    out.push_back(Term{.coefficient = r});
+  } else if (!rest.empty()) {
+    out.push_back(Term{.coefficient = r});
+  }
+  return out;
+}
+
+/// Rules 3 to 5 for powers.
+NormalForm::Terms NormalForm::of_power(Expr e) {
+  Expr base = e.arg(0), exponent = e.arg(1);
+  auto q = exponent.rational();
+  if (q && q->is_integer() && q->num() >= 1 && q->num() <= 4) {
+    Terms b = terms(base), out{Term{}};
+    for (int64_t k = 0; k < q->num(); ++k) out = product(out, b, e);
+    return out;
+  }
+  if (exponent.number()) {
+    Terms t = terms(base);
+    if (t.size() != 1 || !t[0].shifts.empty() || !is_true(t[0].present))
+      throw Mixing{e, "a power of a sum that holds both running and varying values"};
+    bool integer = q && q->is_integer();
+    if (!integer && !(signs_.nonnegative(t[0].coefficient) && signs_.nonnegative(t[0].c)))
+      throw Mixing{e, "a root of a product whose factors are not known to be non-negative"};
+    t[0].coefficient = simplify(pow(t[0].coefficient, exponent));
+    t[0].c = simplify(pow(t[0].c, exponent));
+    if (t[0].u) {
+      t[0].u = simplify(t[0].u * exponent);
+      t[0].r = simplify(t[0].r * exponent);
+    }
+    return t;
+  }
+  if (!signs_.positive(base)) throw Mixing{e, "a power whose base is not known to be positive"};
+  return of_exponential(e, simplify(expand(exponent * log(base))));
+}
+
+/// Rule 5: each expanded addend of the exponent is R or C.
+NormalForm::Terms NormalForm::of_exponential(Expr, Expr exponent) {
+  std::vector<Expr> varying, rest;
+  for (Expr a : addends_of(expand(exponent))) {
+    Kind k = kind(a);
+    if (k == Kind::Mixed) throw Mixing{a, "an exponent that multiplies or mixes running and varying values"};
+    (k == Kind::C ? varying : rest).push_back(a);
+  }
+  Expr u = sum_of(varying), r = minus(sum_of(rest));
+  if (varying.empty()) return {Term{.coefficient = simplify(exp(-r))}};
+  if (needs_no_point(u)) return {Term{.coefficient = simplify(exp(-r)), .c = simplify(exp(u))}};
+  return {Term{.u = u, .r = r}};
+}
+
+NormalForm::Terms NormalForm::of_logarithm(Expr e) {
+  Terms t = terms(e.arg(0));
+  if (t.size() != 1 || !t[0].shifts.empty() || !is_true(t[0].present))
+    throw Mixing{e, "the logarithm of a sum of running and varying values"};
+  if (!signs_.nonnegative(t[0].coefficient) || !signs_.nonnegative(t[0].c))
+    throw Mixing{e, "the logarithm of a product whose factors are not known to be positive"};
+  std::vector<Expr> parts{log(t[0].coefficient), log(t[0].c)};
+  if (t[0].u) parts.push_back(t[0].u - t[0].r);
+  Expr sum = sum_of(parts);
+  return kind(sum) == Kind::Mixed && sum.is(Op::Add) ? of_sum(sum) : of(sum);
+}
+
+/// where(u == −inf, 0, exp(u − r)): the exponential is 0 there anyway.
+bool NormalForm::is_exponential_guard(Expr condition, const Terms& guarded) {
+  if (!condition.is(Op::Ne) || guarded.empty()) return false;
+  Expr v = condition.arg(0);
+  auto n = condition.arg(1).number();
+  if (!n || *n != -INFINITY) return false;
+  for (const Term& t : guarded) {
+    if (!t.u || !t.shifts.empty()) return false;
+    bool found = false;
+    for (Expr a : addends_of(t.u)) {
+      std::vector<Expr> scale;
+      bool here = false;
+      for (Expr f : factors_of(a)) {
+        if (f == v && !here) {
+          here = true;
+        } else {
+          scale.push_back(f);
+        }
+      }
+      found = found || (here && provably_positive(product_of(scale)));
+    }
+    if (t.u == v) found = true;
+    if (!found) return false;
+  }
+  return true;
+}
+
+std::vector<NormalForm::Split> NormalForm::split(Expr p) {
+  switch (kind(p)) {
+    case Kind::Constant:
+    case Kind::R: return {{truth(), p}};
+    case Kind::C: return {{p, truth()}};
+    case Kind::Mixed: break;
+  }
+  if (p.is(Op::And)) {
+    std::vector<Split> out{{truth(), truth()}};
+    for (Expr a : p.args()) {
+      std::vector<Split> next;
+      for (const Split& s : split(a))
+        for (const Split& o : out) next.push_back({conjunction(o.c, s.c), conjunction(o.r, s.r)});
+      if (next.size() > 16) throw Mixing{p, "a condition with more than 16 alternatives"};
+      out = std::move(next);
+    }
+    return out;
+  }
+  if (p.is(Op::Or)) {
+    // made disjoint: a or b = a, else b
+    std::vector<Split> out;
+    Expr none = truth();
+    for (Expr a : p.args()) {
+      for (const Split& s : split(a)) {
+        std::vector<Split> before = is_true(none) ? std::vector<Split>{{truth(), truth()}} : split(none);
+        for (const Split& b : before) out.push_back({conjunction(b.c, s.c), conjunction(b.r, s.r)});
+      }
+      none = conjunction(none, negation(a));
+      if (out.size() > 16) throw Mixing{p, "a condition with more than 16 alternatives"};
+    }
+    return out;
+  }
+  throw Mixing{p, "a comparison of a running with a varying value"};
+}
+
+/// Rule 6: [p]NF(x) ++ [not p]NF(y).
+NormalForm::Terms NormalForm::of_select(Expr e) {
+  Terms out;
+  auto branch = [&](Expr condition, Expr value) {
+    if (zero(value)) return;
+    Terms terms = of(value);
+    std::vector<Expr> atoms = condition.is(Op::And) ? condition.args() : std::vector<Expr>{condition};
+    if (std::erase_if(atoms, [&](Expr a) { return is_exponential_guard(a, terms); }))
+      condition = atoms.empty() ? truth() : atoms.size() == 1 ? atoms[0] : simplify(make(Op::And, atoms));
+    for (const Split& s : split(condition)) {
+      if (is_false(s.c) || is_false(s.r)) continue;
+      for (Term t : terms) {
+        t.present = conjunction(t.present, s.c);
+        t.coefficient = only_if(s.r, t.coefficient);
+        out.push_back(std::move(t));
+      }
+    }
+  };
+  branch(e.arg(0), e.arg(1));
+  branch(negation(e.arg(0)), e.arg(2));
+  return join(std::move(out));
+}
+
+/// Rule 7: a sum over other axes moves inside where everything of R is free of them.
+NormalForm::Terms NormalForm::of_inner_reduction(Expr e) {
+  if (e->reducer != Reducer::Sum) throw Mixing{e, "an inner reduction of running and varying values"};
+  auto free = [&](Expr x) {
+    return !x || std::none_of(e->bound.begin(), e->bound.end(), [&](Sym b) { return depends_on(x, b); });
+  };
+  Terms out;
+  for (Term t : terms(e.arg(0))) {
+    if (!free(t.coefficient) || !free(t.r) || !free(t.u))
+      throw Mixing{e, "a sum over another axis whose terms hold running values that vary along that axis"};
+    Terms parts{t};
+    bool all_free = std::all_of(t.shifts.begin(), t.shifts.end(), [&](const Shift& s) { return free(s.u); });
+    for (const Shift& s : t.shifts)
+      if (!free(s.mu)) throw Mixing{e, "a sum over another axis whose terms hold running values that vary along that axis"};
+    if (!all_free) {
+      if (t.shifts.size() != 1 || t.shifts[0].power != 1)
+        throw Mixing{e, "a sum over another axis of products of differences"};
+      Shift s = t.shifts[0];
+      parts[0].shifts.clear();
+      parts.push_back(parts[0]);
+      parts[0].c = times(t.c, s.u);
+      parts[1].coefficient = times(t.coefficient, minus(s.mu));
+    }
+    for (Term& p : parts) {
+      Expr body = p.c;
+      if (!free(p.present)) {
+        body = only_if(p.present, body);
+        p.present = truth();
+      }
+      Expr c = simplify(reduce(Reducer::Sum, e->bound, body));
+      p.c = 1;
+      Terms scaled = product({p}, varies(c) ? of_varying(c) : Terms{Term{.coefficient = c}}, e);
+      out.insert(out.end(), scaled.begin(), scaled.end());
+    }
+  }
+  out = join(std::move(out));
+  // Σ_k (x_k − mu) = Σ_k x_k − size(k)·mu is one generator again.
+  if (out.size() == 2) {
+    for (int k = 0; k < 2; ++k) {
+      const Term &x = out[size_t(k)], &y = out[size_t(1 - k)];
+      bool plain = !x.u && !y.u && x.shifts.empty() && y.shifts.empty() && is_true(x.present) && is_true(y.present);
+      if (plain && !runs(x.coefficient) && y.c.is_constant(1)) return shifted(times(x.coefficient, x.c), y.coefficient);
+    }
+  }
+  return out;
+}
+
+}  // namespace tilewright::derivation

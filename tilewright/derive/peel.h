@@ -1,0 +1,25 @@
+// Inside of derive/ only: reductions that are not sums. Everything of R is moved out of the reduction until only C is left (rule 9).
+#pragma once
+#include "tilewright/derive/normal_form.h"
+
+namespace tilewright::derivation {
+
+/// A reduction over C alone, to be carried as a component: its value is Read(sym, axes).
+struct Leaf {
+  Sym sym;
+  std::vector<Sym> axes;
+  Reducer reducer = Reducer::Max;
+  Expr c, present;
+};
+
+struct Peeled {
+  Expr value;  ///< over Read(leaf.sym, leaf.axes) and R
+  std::vector<Leaf> leaves;
+  bool plain() const { return leaves.size() == 1 && value.is(Op::Read) && value->sym == leaves[0].sym; }
+};
+
+/// max, min, prod, any, all of `body` where `present`; `axes_of` gives the axes of a leaf. Throws Mixing.
+Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& signs,
+            const std::function<std::vector<Sym>(const Leaf&)>& axes_of);
+
+}  // namespace tilewright::derivation

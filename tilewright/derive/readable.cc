@@ -1,0 +1,218 @@
+#include "tilewright/derive/readable.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "tilewright/derive/cascade.h"
+#include "tilewright/derive/normal_form.h"
+#include "tilewright/program/elaborate.h"
+
+namespace tilewright::derivation {
+namespace {
+
+Sym symbol(const std::string& name) { return Sym::fresh({.name = name, .kind = SymbolKind::Variable}); }
+
+/// where(ρ == ρ', 1, exp(ρ − ρ')) and where(|ρ| == inf, 0, ρ − ρ') as a reader thinks of them.
+Expr without_guards(Expr e, const State& s) {
+  auto is_point = [&](Expr x) {
+    return x.is(Op::Read) && std::any_of(s.points.begin(), s.points.end(),
+                                         [&](const Point& p) { return p.var == x->sym || p.next == x->sym; });
+  };
+  return rewrite(e, [&](Expr x) {
+    if (!x.is(Op::Select) || !x.arg(0).is(Op::Eq)) return x;
+    Expr a = x.arg(0).arg(0), b = x.arg(0).arg(1);
+    bool same = is_point(a) && is_point(b) && x.arg(1).is_constant(1);
+    bool infinite = a.is(Op::Abs) && is_point(a.arg(0)) && b == Expr::infinity();
+    return same || infinite ? x.arg(2) : x;
+  });
+}
+
+std::string position(const Span& s) { return s ? fmt::format("{}:{}", s.source->name, s.line()) : std::string(); }
+
+}  // namespace
+
+Readable::Readable(const Program& p, const Derivation& d) : program_(p), d_(d) {
+  for (const Input& i : p.inputs) own_.push_back({i.sym, {i.axes(), symbol(i.sym.name())}});
+  for (const Definition& f : p.definitions) own_.push_back({f.sym, {f.axes, symbol(f.sym.name())}});
+  for (const Reduction& r : d.cascade.reductions) own_.push_back({r.result, {r.axes, symbol(r.result.name())}});
+  for (const Pass& pass : d.passes) {
+    for (const Point& q : pass.state.points) {
+      own_.push_back({q.var, {q.axes, symbol(q.var.name())}});
+      own_.push_back({q.next, {q.axes, symbol(q.var.name() + "'")}});
+    }
+    for (const Component& c : pass.state.components) own_.push_back({c.var, {c.axes, symbol(c.var.name())}});
+  }
+  // Definitions without a reduction over the streamed axis are shown by their names.
+  for (const Definition& f : p.definitions) {
+    if (f.dtype) continue;
+    Expr value = simplify(inlined(p, f.sym));
+    bool streams = false, trivial = value.is(Op::Read) || value.number() || value.is(Op::Symbol);
+    rewrite(value, [&](Expr x) {
+      if (x.is(Op::Reduce)) streams = streams || std::find(x->bound.begin(), x->bound.end(), d.cascade.axis) != x->bound.end();
+      return x;
+    });
+    if (streams || trivial) continue;
+    if (value.is(Op::Select) && value.arg(2).number()) value = value.arg(1);  // inside the condition under which it takes part
+    names_.push_back({value, symbol(f.sym.name()), {}});
+  }
+  for (Name& n : names_) {
+    Expr value = n.value;
+    std::vector<Expr> args;
+    for (Expr a : value.args()) args.push_back(shortened(a));
+    n.text = to_string(plain(monic(with_args(value, args))));
+  }
+}
+
+Expr Readable::shortened(Expr e) const {
+  for (const Name& n : names_)
+    if (n.value == e) return n.shown;
+  std::vector<Expr> args;
+  for (Expr a : e.args()) args.push_back(shortened(a));
+  return with_args(e, std::move(args));
+}
+
+Expr Readable::plain(Expr e) const {
+  return rewrite(e, [&](Expr x) {
+    if (!x.is(Op::Read)) return x;
+    for (auto& [s, own] : own_) {
+      if (s != x->sym) continue;
+      if (own.first.size() != x.args().size()) return x;
+      for (size_t k = 0; k < own.first.size(); ++k)
+        if (x.arg(k) != Expr(own.first[k])) return x;
+      return Expr(own.second);
+    }
+    return x;
+  });
+}
+
+std::string Readable::operator()(Expr e) const { return to_string(plain(monic(shortened(e)))); }
+
+std::string Readable::indexed(Sym s, const std::vector<Sym>& axes) const {
+  std::string out = s.name();
+  for (size_t k = 0; k < axes.size(); ++k) out += (k ? ", " : "[") + axes[k].name();
+  return axes.empty() ? out : out + "]";
+}
+
+std::vector<std::pair<std::string, std::string>> Readable::legend() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Name& n : names_) out.emplace_back(n.shown.name(), n.text);
+  return out;
+}
+
+std::string Readable::held(const Component& c) const {
+  std::string what = fmt::format("{}[{}]({})", name(c.combine), d_.cascade.axis.name(), (*this)(c.lift));
+  return is_true(c.present) ? what : fmt::format("{} where {}", what, (*this)(c.present));
+}
+
+/// Σ factor · component of `side`, each point read as `side` has it and ρ' as `target`.
+std::string Readable::in_terms(const std::vector<RepairTerm>& row, const State& s, const std::string& side, const std::string& target) const {
+  std::string out;
+  for (const RepairTerm& t : row) {
+    Expr factor = rewrite(without_guards(t.factor, s), [&](Expr x) {
+      if (!x.is(Op::Read)) return x;
+      for (const Point& p : s.points) {
+        if (p.var == x->sym) return Expr(symbol(p.var.name() + side));
+        if (p.next == x->sym) return Expr(symbol(p.var.name() + target));
+      }
+      return x;
+    });
+    std::string component = s.components[size_t(t.component)].var.name() + side;
+    bool one = t.factor.is_constant(1);
+    std::string f = one ? "" : to_string(plain(factor));
+    if (factor.is(Op::Add)) f = "(" + f + ")";
+    out += (out.empty() ? "" : " + ") + (one ? component : f + " * " + component);
+  }
+  return out;
+}
+
+PointText Readable::point(const Point& p) const {
+  PointText t;
+  t.name = indexed(p.var, p.axes);
+  std::string u = (*this)(p.u), now = p.var.name();
+  switch (p.kind) {
+    case Point::Kind::Maximum:
+      t.meaning = fmt::format("the maximum of {} so far", u);
+      t.moves = fmt::format("{}' = max({}, max[{}]({}))", now, now, d_.cascade.axis.name(), u);
+      break;
+    case Point::Kind::Minimum:
+      t.meaning = fmt::format("the minimum of {} so far", u);
+      t.moves = fmt::format("{}' = min({}, min[{}]({}))", now, now, d_.cascade.axis.name(), u);
+      break;
+    case Point::Kind::Mean: {
+      const State* home = nullptr;
+      for (const Pass& pass : d_.passes)
+        for (const Point& q : pass.state.points)
+          if (q.var == p.var) home = &pass.state;
+      t.meaning = fmt::format("the mean of {} so far", u);
+      t.moves = fmt::format("{}' = {} + {} / {}", now, now, home->components[size_t(p.sum)].var.name(), home->components[size_t(p.weight)].var.name());
+      break;
+    }
+  }
+  if (!is_true(p.present)) t.moves += fmt::format("  where {}", (*this)(p.present));
+  if (p.exponential)
+    t.may_lag = p.may_lag ? fmt::format("may lag: no output depends on which point was used")
+                          : fmt::format("moves with the maximum: an output depends on it");
+  return t;
+}
+
+ReductionText Readable::reduction(size_t k) const {
+  const Reduction& r = d_.cascade.reductions[k];
+  const State& s = d_.passes[size_t(r.pass) - 1].state;
+  const std::string x = d_.cascade.axis.name();
+  ReductionText t;
+  t.pass = r.pass;
+  t.result = indexed(r.result, r.axes);
+  t.where = position(r.span);
+  t.definition = fmt::format("{}[{}]({})", name(r.reducer), x, (*this)(r.body));
+  if (!is_true(r.present)) t.definition += fmt::format(" where {}", (*this)(r.present));
+  std::set<std::string> held_at;
+  std::set<std::string> by;
+  const std::vector<int>& family = d_.family[k];
+  for (int c : family) {
+    const Component& own = s.components[size_t(c)];
+    t.family.push_back((*this)(own.lift));
+    t.state.push_back(fmt::format("{} = {}", indexed(own.var, own.axes), held(own)));
+    bool moves = own.repair.size() > 1 || !own.repair[0].factor.is_constant(1);
+    if (moves) t.repair.push_back(fmt::format("{}' = {}", own.var.name(), in_terms(own.repair, s, "", "'")));
+    std::string l = in_terms(own.repair, s, "1", "*"), r2 = in_terms(own.repair, s, "2", "*");
+    bool sum = own.combine == Reducer::Sum;
+    t.merge.push_back(sum ? fmt::format("{}* = {} + {}", own.var.name(), l, r2)
+                          : fmt::format("{}* = {}({}, {})", own.var.name(), name(own.combine), l, r2));
+    for (Sym v : tensors_read(own.lift))
+      for (const Point& p : s.points)
+        if (p.var == v) held_at.insert(p.var.name());
+    for (const Check& check : s.checks)
+      if (check.what.ends_with(" of " + own.var.name()) && check.passed)
+        t.proofs.push_back(fmt::format("{} ({})", check.what, check.by));
+  }
+  for (const std::string& p : held_at) t.held_at += (t.held_at.empty() ? "" : ", ") + p;
+  if (family.empty()) {
+    for (Sym v : tensors_read(d_.finish[k])) {
+      for (const Point& p : s.points) {
+        if (p.var != v) continue;
+        t.state.push_back(fmt::format("the point {}", indexed(p.var, p.axes)));
+        const char* f = p.kind == Point::Kind::Minimum ? "min" : "max";
+        t.merge.push_back(fmt::format("{}* = {}({}1, {}2)", p.var.name(), f, p.var.name(), p.var.name()));
+      }
+    }
+  }
+  t.finish = (*this)(d_.finish[k]);
+  for (const std::string& note : d_.deferred)
+    if (note.find(" " + r.result.name() + " ") != std::string::npos) t.deferred.push_back(note);
+  return t;
+}
+
+std::string Readable::output(const CascadeOutput& o) const {
+  const Output& out = program_.outputs[o.output];
+  return fmt::format("{} = {}", indexed(out.sym, program_.tensor_axes(out.sym)), (*this)(o.value));
+}
+
+void describe(const Program& p, Derivation& d) {
+  Readable readable(p, d);
+  for (Pass& pass : d.passes)
+    for (Component& c : pass.state.components) c.meaning = fmt::format("{} {}", name(c.combine), readable(c.lift));
+}
+
+}  // namespace tilewright::derivation
