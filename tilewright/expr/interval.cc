@@ -355,8 +355,12 @@ class Bounder {
       case Op::Read: return of_symbol(e->sym);
       case Op::Add: return of_sum(e);
       case Op::Sub: {
-        Interval b = arg(1);
-        return sum(arg(0), {-b.hi, -b.lo});
+        Interval b = arg(1), r = sum(arg(0), {-b.hi, -b.lo});
+        if (Expr c = simplify(e); c.is(Op::Add)) {  // where u - max u shows
+          Interval known = (*this)(c);
+          r = {std::max(r.lo, known.lo), std::min(r.hi, known.hi)};
+        }
+        return r;
       }
       case Op::Neg: return {-arg(0).hi, -arg(0).lo};
       case Op::Mul: {

@@ -19,16 +19,12 @@ struct Division {
   Expr rest;
 };
 
-/// a = m·(Σ quotient) + rest for a number m > 0.
+/// a = m·(Σ quotient) + rest for a number m > 0 and integer coefficients.
 Division divide_terms(Expr a, int64_t m) {
   Division d;
   std::vector<Expr> rest;
   for (Expr t : terms_of(a)) {
     Number c = t.number() ? *Number::of(t) : split_coefficient(t).first;
-    if (!c.exact() || !c.rational().is_integer()) {
-      rest.push_back(t);
-      continue;
-    }
     int64_t n = c.rational().num(), q = floor_quotient(n, m), r = n - q * m;
     if (!t.number() && r > m / 2) {
       ++q;
@@ -56,6 +52,15 @@ Division divide_by_product(Expr a, Expr b) {
   return d;
 }
 
+/// All coefficients are integers that fit 64 bits.
+bool has_integer_coefficients(Expr a) {
+  for (Expr t : terms_of(a)) {
+    Number c = t.number() ? *Number::of(t) : split_coefficient(t).first;
+    if (!c.exact() || !c.rational().is_integer()) return false;
+  }
+  return true;
+}
+
 std::optional<int64_t> positive_integer(Expr e) {
   auto q = e.rational();
   if (!q || !q->is_integer() || q->num() <= 0) return std::nullopt;
@@ -73,7 +78,7 @@ Expr floor_div(Expr a, Expr b) {
   if (a == b && provably_positive(b)) return Expr(1);
   if (!facts(a).integer || !facts(b).integer) return make(Op::FloorDiv, {a, b});
   a = distribute(a);
-  if (auto m = positive_integer(b)) {
+  if (auto m = positive_integer(b); m && has_integer_coefficients(a)) {
     Division d = divide_terms(a, *m);
     if (!d.quotient.empty()) {
       d.quotient.push_back(floor_div(d.rest, b));
@@ -113,7 +118,7 @@ Expr modulo(Expr a, Expr b) {
   if (a == b && provably_positive(b)) return Expr(0);
   if (!facts(a).integer || !facts(b).integer) return make(Op::Mod, {a, b});
   a = distribute(a);
-  if (auto m = positive_integer(b)) {
+  if (auto m = positive_integer(b); m && has_integer_coefficients(a)) {
     Division d = divide_terms(a, *m);
     if (!d.quotient.empty()) return modulo(d.rest, b);
     int64_t g = *m;
