@@ -61,8 +61,8 @@ std::pair<Number, Expr> split_coefficient(Expr term);
 /// Factors of a product, or the expression alone; terms of a sum, or the expression alone.
 std::vector<Expr> factors_of(Expr e);
 std::vector<Expr> terms_of(Expr e);
-/// e = content · primitive. The content of a sum is the greatest common divisor of its coefficients, with the sign of the first term
-/// that is not a number when `with_sign` is given; of a product its coefficient.
+/// e = content · primitive. The content of a product is its coefficient; of a sum of integers the greatest common divisor of the coefficients, of
+/// another sum the size of its first coefficient that is not of a number, so that x − m/4096 stays. `with_sign`: with the sign of that coefficient.
 std::pair<Number, Expr> primitive(Expr e, bool with_sign);
 /// The first coefficient that is not of a number is negative: -x, -x + y, -3.
 bool leads_negative(Expr e);

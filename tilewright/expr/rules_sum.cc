@@ -150,14 +150,19 @@ std::pair<Number, Expr> primitive(Expr e, bool with_sign) {
     return {c, base};
   }
   int64_t num = 0, den = 1;
+  bool integers = true;
+  std::optional<Rational> first;
   for (Expr t : e.args()) {
-    Number c = t.number() ? *Number::of(t) : split_coefficient(t).first;
+    auto [c, base] = t.number() ? std::pair{*Number::of(t), Expr(1)} : split_coefficient(t);
     if (!c.exact()) return {Number(1), e};
+    if (!first && !t.number()) first = c.rational();
+    integers = integers && facts(base).integer;
     num = std::gcd(num, c.rational().num());
     int64_t d = c.rational().den();
     if (__builtin_mul_overflow(den / std::gcd(den, d), d, &den)) return {Number(1), e};
   }
   Rational content(num, den);
+  if (!integers) content = first->num() < 0 ? -*first : *first;  // x - m/4096 rather than 4096·x - m
   if (with_sign && leads_negative(e)) content = -content;
   if (content == Rational(1)) return {Number(1), e};
   std::vector<Expr> terms;
