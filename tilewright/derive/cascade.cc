@@ -53,7 +53,7 @@ std::vector<std::string> names_of(const Program& p) {
 
 std::string unique_name(std::string wish, std::vector<std::string>& taken) {
   std::string name = wish;
-  for (int k = 2; std::find(taken.begin(), taken.end(), name) != taken.end(); ++k) name = fmt::format("{}{}", wish, k);
+  for (int k = 2; std::find(taken.begin(), taken.end(), name) != taken.end(); ++k) name = fmt::format("{}_{}", wish, k);
   taken.push_back(name);
   return name;
 }

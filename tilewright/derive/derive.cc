@@ -32,7 +32,6 @@ class Deriver {
     Derivation d;
     d.cascade.axis = axis_;
     d.cascade.outputs = std::move(cascade.outputs);
-    d.deferred = std::move(notes_);
     int last = 1;
     for (const Work& w : work_) last = std::max(last, w.r.pass);
     for (CascadeOutput& o : d.cascade.outputs) {
@@ -60,7 +59,7 @@ class Deriver {
         d.finish[pass.reductions[k]] = s.finish[k];
         d.family[pass.reductions[k]] = s.family[k];
       }
-      d.deferred.insert(d.deferred.end(), s.deferred.begin(), s.deferred.end());
+      notes_.insert(notes_.end(), s.deferred.begin(), s.deferred.end());
     }
     for (auto& [result, refusal] : refusals_) {
       for (size_t k = 0; k < work_.size(); ++k) {
@@ -70,7 +69,7 @@ class Deriver {
       }
     }
     mark_lag(d);
-    describe(program_, d);
+    describe(program_, d, notes_);
     return d;
   }
 
@@ -145,8 +144,7 @@ class Deriver {
       if (!scale.is_constant(1) || w.r.axes != axes) {
         scale_[r.result] = {axes, scale * read_own(w.r.result, w.r.axes)};
         if (!scale.is_constant(1))
-          notes_.push_back(fmt::format("{} is held without its factor {}, which is applied where it is used, so that it stays in range",
-                                       r.result.name(), to_string(scale)));
+          notes_.push_back({w.r.result, Note::Kind::Scale, scale});
       }
       if (signs_.nonnegative(w.r.body)) signs_.set(r.result, false, true);
     } else {
@@ -177,8 +175,7 @@ class Deriver {
       m.span = r.span;
       m.axes = axes_of(program_, axis_, {m.body, m.present});
       m.result = Sym::fresh({.name = unique_name("m", names_), .kind = SymbolKind::Tile});
-      notes_.push_back(fmt::format("{} = max over {} of the exponent of {} is introduced, so that its exponentials stay in range",
-                                   m.result.name(), axis_.name(), r.result.name()));
+      notes_.push_back({m.result, Note::Kind::Introduced, m.body});
       NormalForm plain(axis_, {}, signs_);
       Work w;
       w.r = m;
@@ -371,7 +368,8 @@ class Deriver {
   std::vector<Work> work_;
   std::map<Sym, Named> scale_;
   std::vector<std::pair<Sym, Refusal>> refusals_;
-  std::vector<std::string> notes_, names_;
+  std::vector<Note> notes_;
+  std::vector<std::string> names_;
   bool moved_ = false;
 };
 

@@ -254,7 +254,8 @@ class Builder {
     if (key.reducer == Reducer::Sum && key.exponential < 0 && key.c.is_constant(1)) {
       int total = 0;
       for (auto& [p, n] : key.powers) total += n;
-      name = total == 0 ? "n" : key.powers.size() == 1 ? fmt::format("s{}", total) : wish;
+      bool n_is_free = std::find(names_.begin(), names_.end(), "n") == names_.end();
+      name = total == 0 ? (n_is_free ? "n" : "count") : key.powers.size() == 1 ? fmt::format("d{}", total) : wish;
     }
     c.var = Sym::fresh({.name = unique_name(name, names_), .kind = SymbolKind::Tile});
     keys_.push_back(key);
@@ -297,7 +298,7 @@ class Builder {
       Point& q = state().points[p];
       if (q.kind != Point::Kind::Mean) continue;
       Expr present = q.present;
-      int sum = family({Reducer::Sum, 1, present, {{int(p), 1}}, -1}, "s1")[0];
+      int sum = family({Reducer::Sum, 1, present, {{int(p), 1}}, -1}, "d1")[0];
       int weight = *find({Reducer::Sum, 1, present, {}, -1});
       state().points[p].sum = sum;
       state().points[p].weight = weight;
@@ -511,14 +512,10 @@ class Builder {
   void note_deferred(size_t k) {
     const Work& w = all_[k];
     if (w.is_sum()) {
-      for (const Term& t : terms_[k]) {
-        if (t.coefficient.number() || tensors_read(t.coefficient).empty()) continue;
-        out_.deferred.push_back(fmt::format("{} of {} does not vary along {}: it is applied once, at the end",
-                                            to_string(t.coefficient), w.r.result.name(), axis_.name()));
-      }
+      for (const Term& t : terms_[k])
+        if (!t.coefficient.number() && !tensors_read(t.coefficient).empty()) out_.deferred.push_back({w.r.result, Note::Kind::Factor, t.coefficient});
     } else if (!w.peeled.plain()) {
-      out_.deferred.push_back(fmt::format("{} = {}: what does not vary along {} is applied at the end", w.r.result.name(),
-                                          to_string(w.peeled.value), axis_.name()));
+      out_.deferred.push_back({w.r.result, Note::Kind::Peeled, {}});
     }
   }
 

@@ -21,11 +21,24 @@ struct Proportion {
 };
 Proportion proportion(Expr u, Expr v, Sym axis);
 
+/// Why a value is not held as it was written.
+struct Note {
+  enum class Kind {
+    Factor,      ///< `value` does not vary along the stream and is applied at the end
+    Peeled,      ///< everything that does not vary was taken out of a maximum, minimum, …
+    Scale,       ///< held without its factor `value`, which is applied where the result is used
+    Introduced,  ///< a maximum that the program does not name
+  };
+  Sym result;
+  Kind kind = Kind::Factor;
+  Expr value;
+};
+
 struct PassState {
   State state;
   std::vector<Expr> finish;              ///< for each work of the pass
   std::vector<std::vector<int>> family;  ///< for each work of the pass: see Derivation
-  std::vector<std::string> deferred;
+  std::vector<Note> deferred;
 };
 
 /// `works` are the indices of the pass's works in `all`, in order. `contexts` gives, for each place where a result is used, the condition under

@@ -58,7 +58,14 @@ Expr monic(Expr e) {
     if (!x.is(Op::Mul) && !x.is(Op::Pow)) return x;
     std::vector<Expr> numbers, rest;
     bool changed = false;
-    for (Expr f : factors_of(x)) {
+    std::vector<Expr> factors;
+    std::function<void(Expr)> flatten = [&](Expr f) {  // a factor may have been scaled just now
+      if (!f.is(Op::Mul)) return factors.push_back(f);
+      for (Expr g : f.args()) flatten(g);
+    };
+    flatten(x);
+    changed = factors.size() != factors_of(x).size();
+    for (Expr f : factors) {
       bool power = f.is(Op::Pow) && f.arg(0).is(Op::Add) && f.arg(1).number();
       if (f.number() || (f.is(Op::Pow) && f.arg(0).number() && f.arg(1).number())) {
         numbers.push_back(f);

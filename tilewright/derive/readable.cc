@@ -121,7 +121,7 @@ std::string Readable::in_terms(const std::vector<RepairTerm>& row, const State& 
     std::string component = s.components[size_t(t.component)].var.name() + side;
     bool one = t.factor.is_constant(1);
     std::string f = one ? "" : to_string(plain(factor));
-    if (factor.is(Op::Add)) f = "(" + f + ")";
+    if (factor.is(Op::Add) || factor.is(Op::Sub)) f = "(" + f + ")";
     out += (out.empty() ? "" : " + ") + (one ? component : f + " * " + component);
   }
   return out;
@@ -176,7 +176,7 @@ ReductionText Readable::reduction(size_t k) const {
     t.state.push_back(fmt::format("{} = {}", indexed(own.var, own.axes), held(own)));
     bool moves = own.repair.size() > 1 || !own.repair[0].factor.is_constant(1);
     if (moves) t.repair.push_back(fmt::format("{}' = {}", own.var.name(), in_terms(own.repair, s, "", "'")));
-    std::string l = in_terms(own.repair, s, "1", "*"), r2 = in_terms(own.repair, s, "2", "*");
+    std::string l = in_terms(own.repair, s, "_a", "*"), r2 = in_terms(own.repair, s, "_b", "*");
     bool sum = own.combine == Reducer::Sum;
     t.merge.push_back(sum ? fmt::format("{}* = {} + {}", own.var.name(), l, r2)
                           : fmt::format("{}* = {}({}, {})", own.var.name(), name(own.combine), l, r2));
@@ -194,13 +194,13 @@ ReductionText Readable::reduction(size_t k) const {
         if (p.var != v) continue;
         t.state.push_back(fmt::format("the point {}", indexed(p.var, p.axes)));
         const char* f = p.kind == Point::Kind::Minimum ? "min" : "max";
-        t.merge.push_back(fmt::format("{}* = {}({}1, {}2)", p.var.name(), f, p.var.name(), p.var.name()));
+        t.merge.push_back(fmt::format("{}* = {}({}_a, {}_b)", p.var.name(), f, p.var.name(), p.var.name()));
       }
     }
   }
   t.finish = (*this)(d_.finish[k]);
   for (const std::string& note : d_.deferred)
-    if (note.find(" " + r.result.name() + " ") != std::string::npos) t.deferred.push_back(note);
+    if (note.starts_with(r.result.name() + ": ")) t.deferred.push_back(note.substr(r.result.name().size() + 2));
   return t;
 }
 
@@ -209,10 +209,23 @@ std::string Readable::output(const CascadeOutput& o) const {
   return fmt::format("{} = {}", indexed(out.sym, program_.tensor_axes(out.sym)), (*this)(o.value));
 }
 
-void describe(const Program& p, Derivation& d) {
+void describe(const Program& p, Derivation& d, const std::vector<Note>& notes) {
   Readable readable(p, d);
   for (Pass& pass : d.passes)
     for (Component& c : pass.state.components) c.meaning = fmt::format("{} {}", name(c.combine), readable(c.lift));
+  const std::string x = d.cascade.axis.name();
+  for (const Note& n : notes) {
+    auto live = [&](const Reduction& r) { return r.result == n.result; };
+    if (std::none_of(d.cascade.reductions.begin(), d.cascade.reductions.end(), live)) continue;
+    std::string why;
+    switch (n.kind) {
+      case Note::Kind::Factor: why = fmt::format("{} does not vary along {}: applied once, at the end", readable(n.value), x); break;
+      case Note::Kind::Peeled: why = fmt::format("what does not vary along {} was taken out of it: applied once, at the end", x); break;
+      case Note::Kind::Scale: why = fmt::format("held without its factor {}, which is applied where it is used, to stay in range", readable(n.value)); break;
+      case Note::Kind::Introduced: why = fmt::format("introduced, so that exponentials of {} stay in range", readable(n.value)); break;
+    }
+    d.deferred.push_back(fmt::format("{}: {}", n.result.name(), why));
+  }
 }
 
 }  // namespace tilewright::derivation

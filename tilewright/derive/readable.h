@@ -1,6 +1,6 @@
 // Inside of derive/ only: a derivation in words, for the text and the JSON form.
 #pragma once
-#include "tilewright/derive/state.h"
+#include "tilewright/derive/family.h"
 
 namespace tilewright::derivation {
 
@@ -45,7 +45,7 @@ class Readable {
   std::vector<std::pair<Sym, std::pair<std::vector<Sym>, Sym>>> own_;  ///< tensor or tile -> its axes, a symbol of its name
 };
 
-/// Fills Component.meaning.
-void describe(const Program& p, Derivation& d);
+/// Fills Component.meaning and Derivation.deferred.
+void describe(const Program& p, Derivation& d, const std::vector<Note>& notes);
 
 }  // namespace tilewright::derivation

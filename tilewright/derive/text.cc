@@ -61,7 +61,7 @@ std::string to_text(const Program& p, const Derivation& d) {
       lines(body, "repair", t.repair);
       lines(body, "merge", t.merge);
       lines(body, "finish", {t.finish});
-      lines(body, "deferred", t.deferred);
+      lines(body, "note", t.deferred);
     }
     for (size_t k : pass.stored) body += fmt::format("\nstored along {}: {}\n", x, readable.output(d.cascade.outputs[k]));
   }
@@ -75,16 +75,10 @@ std::string to_text(const Program& p, const Derivation& d) {
     first = false;
   }
   out += body;
-  out += "\nfinished at the end\n";
+  std::string outputs;
   for (const CascadeOutput& o : d.cascade.outputs)
-    if (!o.along_stream) out += fmt::format("  {}\n", readable.output(o));
-  bool other = false;
-  for (const std::string& note : d.deferred) {
-    if (note.find(" introduced") == std::string::npos && note.find(" held without") == std::string::npos) continue;
-    if (!other) out += "\nnotes\n";
-    other = true;
-    out += fmt::format("  {}\n", note);
-  }
+    if (!o.along_stream) outputs += fmt::format("  {}\n", readable.output(o));
+  if (!outputs.empty()) out += "\noutputs\n" + outputs;
   out += "\n";
   proofs(out, d);
   return out;
