@@ -1,0 +1,22 @@
+#include <fmt/format.h>
+
+#include "tilewright/emit/cuda_kernel.h"
+#include "tilewright/emit/emit.h"
+
+namespace tilewright {
+
+std::string emit_cuda(const Program& elaborated, const MappedProgram& m) {
+  cuda_text::Helpers helpers;
+  std::string kernels;
+  for (const MappedKernel& k : m.kernels) {
+    cuda_text::CudaKernel kernel(elaborated, m, k, helpers);
+    kernels += "\n" + kernel.text();
+  }
+  helpers.use_from(kernels);
+  std::string out = fmt::format("// {}: CUDA for sm_90a, generated from its definition. Compiles with NVRTC or nvcc; includes nothing.\n", m.name);
+  out += "#pragma nv_diag_suppress 177, 550\n";
+  out += "struct __align__(64) TensorMap { unsigned long long words[16]; };\n\n";
+  return out + helpers.text() + kernels;
+}
+
+}  // namespace tilewright

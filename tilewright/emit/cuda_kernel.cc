@@ -1,0 +1,402 @@
+#include "tilewright/emit/cuda_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::cuda_text {
+namespace {
+
+constexpr int64_t register_file = 65536;
+
+CDialect make_dialect(int real_bits, int integer_bits) {
+  CDialect d;
+  d.integer_bits = integer_bits;
+  d.real_bits = real_bits;
+  d.infinity32 = "tw_infinity()", d.nan32 = "tw_nan()";
+  d.infinity64 = "tw_infinity64()", d.nan64 = "tw_nan64()";
+  const CKind real = CKind::Real, integer = CKind::Integer;
+  const bool wide = real_bits == 64;
+  auto& f = d.functions;
+  f[{Op::Exp2, real}] = wide ? "exp2({0})" : "tw_exp2({0})";
+  f[{Op::Exp, real}] = wide ? "exp({0})" : "tw_exp({0})";
+  f[{Op::Log, real}] = wide ? "log({0})" : "logf({0})";
+  f[{Op::Log2, real}] = wide ? "log2({0})" : "log2f({0})";
+  f[{Op::Sqrt, real}] = wide ? "sqrt({0})" : "sqrtf({0})";
+  f[{Op::Rsqrt, real}] = wide ? "rsqrt({0})" : "rsqrtf({0})";
+  f[{Op::Tanh, real}] = wide ? "tanh({0})" : "tw_tanh({0})";
+  f[{Op::Sigmoid, real}] = wide ? "(1.0 / (1.0 + exp(-({0}))))" : "tw_sigmoid({0})";
+  f[{Op::Erf, real}] = wide ? "erf({0})" : "erff({0})";
+  f[{Op::Floor, real}] = wide ? "floor({0})" : "floorf({0})";
+  f[{Op::Round, real}] = wide ? "rint({0})" : "rintf({0})";
+  f[{Op::Abs, real}] = wide ? "fabs({0})" : "fabsf({0})";
+  f[{Op::Abs, integer}] = integer_bits == 64 ? "llabs({0})" : "abs({0})";
+  f[{Op::Pow, real}] = wide ? "pow({0}, {1})" : "powf({0}, {1})";
+  for (CKind kind : {real, integer}) {
+    f[{Op::Max, kind}] = "tw_max({0}, {1})";
+    f[{Op::Min, kind}] = "tw_min({0}, {1})";
+    f[{Op::Sign, kind}] = "tw_sign({0})";
+  }
+  f[{Op::FloorDiv, integer}] = "tw_floor_div({0}, {1})";
+  f[{Op::Mod, integer}] = "tw_floor_mod({0}, {1})";
+  d.casts[DType::f16] = "tw_from_f16(tw_to_f16((float)({0})))";
+  d.casts[DType::bf16] = "tw_from_bf16(tw_to_bf16((float)({0})))";
+  d.casts[DType::f8e4m3] = "tw_from_f8e4m3(tw_to_f8e4m3((float)({0})))";
+  d.casts[DType::f32] = "(float)({0})";
+  d.casts[DType::i32] = "tw_to_int({0})";
+  d.casts[DType::i64] = "tw_to_int({0})";
+  d.casts[DType::i8] = "tw_to_int8({0})";
+
+  return d;
+}
+
+}  // namespace
+
+CudaPrinter::CudaPrinter(CudaKernel& k, int real_bits, int integer_bits)
+    : CPrinter(make_dialect(real_bits, integer_bits)), k_(k) {}
+
+CValue CudaPrinter::symbol(Sym s) {
+  if (auto it = k_.index_text_.find(s); it != k_.index_text_.end()) return CValue::integer(it->second, 32, c_precedence::primary);
+  if (s.kind() == SymbolKind::Size) return CValue::integer(k_.size_text(s), 32);
+  if (s.kind() == SymbolKind::Index) {
+    // Outside of the range of the op: the first element of the block.
+    for (const KernelAxis& a : k_.kernel_.grid)
+      if (a.index == s)
+        return a.block == 1 ? CValue::integer(k_.names_.of(a.counter), 32)
+                            : CValue::integer(fmt::format("{} * {}", k_.names_.of(a.counter), a.block), 32, c_precedence::product_of_factors);
+    TW_CHECK(false, fmt::format("index {} has no value here", s.name()));
+  }
+  const bool integer = s.info().integer;
+  // Arguments that are scalars come as f64 words.
+  for (const Argument& a : k_.kernel_.arguments)
+    if (a.kind == Argument::Kind::Scalar && a.sym == s)
+      return integer ? CValue::integer(k_.names_.of(s), 64) : CValue::real(fmt::format("{}", k_.names_.of(s)), dialect().real_bits);
+  return CValue::integer(k_.names_.of(s), 32);
+}
+
+CValue CudaPrinter::read(Expr e) {
+  const Sym s = e->sym;
+  auto typed = [&](DType t, std::string text) {
+    if (t == DType::boolean) return CValue::boolean(std::move(text));
+    if (tilewright::is_integer(t)) return CValue::integer(std::move(text), t == DType::i64 ? 64 : 32);
+    return CValue::real(std::move(text), t == DType::f64 ? 64 : 32);
+  };
+  if (s.kind() == SymbolKind::Tile && k_.has_buffer(s)) {
+    const Buffer& b = k_.buffer(s);
+    if (b.space != Space::Memory) {
+      TW_CHECK(k_.nest_, fmt::format("tile {} is read where no coordinates are", s.name()));
+      for (size_t a = 0; a < b.axes.size(); ++a)
+        TW_CHECK(e.arg(a) == Expr(b.axes[a]), fmt::format("tile {} is read at {}, not at its own axes", s.name(), to_string(e.arg(a))));
+      if (auto it = k_.replaced_.find(s); it != k_.replaced_.end()) return typed(b.dtype, it->second);
+      if (b.space == Space::Registers) {
+        const std::string offset = k_.register_offset(b, *k_.nest_);
+        const std::string& name = k_.names_.of(s);
+        if (k_.packed(b)) {
+          k_.helpers_.use(b.dtype == DType::f16 ? "tw_f16" : "tw_bf16");
+          return typed(b.dtype, fmt::format("tw_half_{}({}[({}) >> 1], ({}) & 1)", tilewright::name(b.dtype), name, offset, offset));
+        }
+        return typed(b.dtype, fmt::format("{}[{}]", name, offset));
+      }
+      std::vector<std::string> local;
+      for (Sym a : b.axes) {
+        const int at = k_.nest_->find(a);
+        TW_CHECK(at >= 0, fmt::format("axis {} of {} is not in the range", a.name(), s.name()));
+        local.push_back(k_.names_.of(a) + "_in");
+      }
+      return typed(b.dtype, k_.load_value(b.dtype, fmt::format("{}[{}]", k_.local_text_.at(s), k_.local_offset(b, local))));
+    }
+  }
+  // An array in memory, at any integer indices.
+  Sym tensor = s;
+  std::vector<Expr> index = e.args();
+  if (s.kind() == SymbolKind::Tile && k_.has_buffer(s)) {
+    const Buffer& b = k_.buffer(s);
+    tensor = b.tensor;
+    Substitution at;
+    for (size_t a = 0; a < b.axes.size(); ++a) at.emplace_back(b.axes[a], e.arg(a));
+    index.clear();
+    for (Expr x : b.index) index.push_back(substitute(x, at));
+  }
+  DType t = DType::f32;
+  if (const Input* input = k_.program_.input(tensor)) t = input->dtype;
+  for (const Output& o : k_.program_.outputs)
+    if (o.sym == tensor) t = o.dtype;
+  for (const Workspace& w : k_.mapped_.workspaces)
+    if (w.sym == tensor) t = w.dtype;
+  static const Nest none;
+  return typed(t, k_.load_value(t, fmt::format("{}[{}]", k_.names_.of(tensor), k_.element_address(tensor, index, k_.nest_ ? *k_.nest_ : none))));
+}
+
+CudaKernel::CudaKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, Helpers& helpers)
+    : program_(p), mapped_(m), kernel_(k), helpers_(helpers) {}
+
+bool CudaKernel::has_buffer(Sym s) const {
+  return std::any_of(kernel_.buffers.begin(), kernel_.buffers.end(), [&](const Buffer& b) { return b.sym == s; });
+}
+
+bool CudaKernel::packed(const Buffer& b) const {
+  if (b.space != Space::Registers || bytes(b.dtype) != 2) return false;
+  return std::any_of(b.layout.digits().begin(), b.layout.digits().end(), [](const Digit& d) {
+    return d.axis >= 0 && d.to == Digit::To::Offset && d.stride == 1 && d.step == 1 && d.extent % 2 == 0;
+  });
+}
+
+std::string CudaKernel::element_type(DType t) const {
+  switch (t) {
+    case DType::f64: return "double";
+    case DType::i64: return "long long";
+    case DType::i32:
+    case DType::i8: return "int";
+    case DType::boolean: return "bool";
+    default: return "float";
+  }
+}
+
+std::string CudaKernel::storage_type(DType t) {
+  switch (t) {
+    case DType::f64: return "double";
+    case DType::f32: return "float";
+    case DType::f16:
+    case DType::bf16: return "unsigned short";
+    case DType::f8e4m3:
+    case DType::f8e5m2: return "unsigned char";
+    case DType::i64: return "long long";
+    case DType::i32: return "int";
+    case DType::i8: return "signed char";
+    case DType::boolean: return "unsigned char";
+  }
+  TW_CHECK(false, "unknown dtype");
+}
+
+std::string CudaKernel::load_value(DType t, const std::string& raw) {
+  switch (t) {
+    case DType::f16: helpers_.use("tw_f16"); return fmt::format("tw_from_f16({})", raw);
+    case DType::bf16: helpers_.use("tw_bf16"); return fmt::format("tw_from_bf16({})", raw);
+    case DType::f8e4m3: helpers_.use("tw_f8"); return fmt::format("tw_from_f8e4m3({})", raw);
+    case DType::f8e5m2: helpers_.use("tw_f8"); return fmt::format("tw_from_f8e5m2({})", raw);
+    case DType::boolean: return fmt::format("({} != 0)", raw);
+    case DType::i8: return fmt::format("(int){}", raw);
+    default: return raw;
+  }
+}
+
+std::string CudaKernel::store_value(DType t, const std::string& value) {
+  switch (t) {
+    case DType::f16: helpers_.use("tw_f16"); return fmt::format("tw_to_f16({})", value);
+    case DType::bf16: helpers_.use("tw_bf16"); return fmt::format("tw_to_bf16({})", value);
+    case DType::f8e4m3: helpers_.use("tw_f8"); return fmt::format("tw_to_f8e4m3({})", value);
+    case DType::f8e5m2: throw UserError(Span{}, "writing f8e5m2 is not supported on sm_90a", "write f16 or f8e4m3");
+    case DType::i8: return fmt::format("(signed char)({})", value);
+    case DType::boolean: return fmt::format("(unsigned char)(({}) ? 1 : 0)", value);
+    default: return value;
+  }
+}
+
+std::string CudaKernel::size_text(Sym size) {
+  for (const Argument& a : kernel_.arguments)
+    if (a.kind == Argument::Kind::Size && a.sym == size) return names_.of(size);
+  for (const Axis& a : mapped_.axes) {
+    if (a.index.size() != size || !a.size) continue;
+    if (auto r = simplify(a.size).rational()) return r->str();
+    return "(" + constant_int(a.size) + ")";
+  }
+  TW_CHECK(false, fmt::format("size {} is no argument of kernel {}", size.name(), kernel_.name));
+}
+
+std::string CudaKernel::constant_int(Expr e) {
+  CudaPrinter p(*this, 32, 32);
+  return p.integer(e);
+}
+
+std::string CudaKernel::scalar_bool(Expr e) {
+  CudaPrinter p(*this, 32, 32);
+  return p.boolean(e);
+}
+
+void CudaKernel::header(Lines& out) {
+  std::string title = fmt::format("// {}: one block for each of", kernel_.name);
+  for (const KernelAxis& a : kernel_.grid) title += fmt::format(" {}{}", a.index.name(), a.block > 1 ? fmt::format("/{}", a.block) : "");
+  out.line(title + (kernel_.heaviest_first ? ", the last axis from its end" : ""));
+  for (const Role& r : kernel_.roles)
+    out.line(fmt::format("//   {}: {} threads{}", r.name, r.threads, r.registers ? fmt::format(", {} registers each", r.registers) : ""));
+  for (const Buffer& b : kernel_.buffers) {
+    std::string axes;
+    for (size_t a = 0; a < b.axes.size(); ++a) axes += fmt::format("{}{}", a ? ", " : "", b.axes[a].name());
+    const char* space = b.space == Space::Local ? "shared" : b.space == Space::Registers ? "registers" : "memory";
+    out.line(fmt::format("//   {}[{}] {} {}{}{}", names_.of(b.sym), axes, name(b.dtype), space,
+                         b.slots > 1 ? fmt::format(", ring of {}", b.slots) : "", b.comment.empty() ? "" : ": " + b.comment));
+  }
+  out.open(fmt::format("struct {}_words", kernel_.name));
+  for (const Argument& a : kernel_.arguments)
+    out.line(fmt::format("{} {};", a.kind == Argument::Kind::Scalar ? "double" : "long long", names_.of(a.sym)));
+  out.close("};");
+}
+
+void CudaKernel::unpack_words(Lines& out) {
+  std::set<Sym> written;
+  std::function<void(const Ops&)> find = [&](const Ops& list) {
+    for (const MappedOp& o : list) {
+      if (auto* s = std::get_if<StoreOut>(&o.node)) written.insert(s->tensor);
+      if (auto* l = std::get_if<MappedLoop>(&o.node)) find(l->body);
+      if (auto* i = std::get_if<If>(&o.node)) find(i->then), find(i->otherwise);
+      if (auto* v = std::get_if<Vote>(&o.node)) find(v->then), find(v->otherwise);
+    }
+  };
+  for (const Role& r : kernel_.roles) find(r.body);
+  for (const Argument& a : kernel_.arguments) {
+    const std::string& n = names_.of(a.sym);
+    switch (a.kind) {
+      case Argument::Kind::Pointer: {
+        DType t = DType::f32;
+        if (const Input* input = program_.input(a.sym)) t = input->dtype;
+        for (const Output& o : program_.outputs)
+          if (o.sym == a.sym) t = o.dtype;
+        for (const Workspace& w : mapped_.workspaces)
+          if (w.sym == a.sym) t = w.dtype;
+        const std::string type = (written.count(a.sym) ? "" : "const ") + storage_type(t);
+        out.line(fmt::format("{0}* __restrict__ const {1} = ({0}*)words.{1};", type, n));
+        break;
+      }
+      case Argument::Kind::Stride: {
+        bool unit = false;
+        for (const LayoutGuard& g : mapped_.layout) {
+          const int last = int(memory_dims(program_, mapped_, a.tensor).size()) - 1;
+          unit = unit || (g.tensor == a.tensor && g.unit_inner && a.dim == last);
+        }
+        out.line(fmt::format("const long long {} = {};", n, unit ? "1" : "words." + n));
+        break;
+      }
+      case Argument::Kind::Size: out.line(fmt::format("const int {0} = (int)words.{0};", n)); break;
+      case Argument::Kind::Scalar:
+        out.line(fmt::format("const {0} {1} = ({0})words.{1};", a.sym.info().integer ? "long long" : "float", n));
+        break;
+    }
+  }
+}
+
+void CudaKernel::decode_grid(Lines& out) {
+  if (kernel_.grid.empty()) return;
+  out.line("int block = blockIdx.x;");
+  for (size_t k = kernel_.grid.size(); k-- > 0;) {
+    const KernelAxis& a = kernel_.grid[k];
+    const std::string& counter = names_.of(a.counter);
+    const std::string size = size_text(a.index.size());
+    const std::string count = a.block == 1 ? size : fmt::format("{} / {}", size[0] == '(' ? size : size, a.block);
+    const std::string blocks = a.block == 1 ? size : fmt::format("(({} + {}) / {})", size, a.block - 1, a.block);
+    (void)count;
+    const bool last = k + 1 == kernel_.grid.size(), first = k == 0;
+    const std::string n = names_.fresh(counter + "s");
+    if (!first || (last && kernel_.heaviest_first)) out.line(fmt::format("const int {} = {};", n, blocks));
+    std::string place = first ? "block" : fmt::format("block % {}", n);
+    if (last && kernel_.heaviest_first) place = fmt::format("{} - 1 - {}", n, place);
+    out.line(fmt::format("const int {} = {};", counter, place));
+    if (!first) out.line(fmt::format("block /= {};", n));
+  }
+}
+
+void CudaKernel::init_signals(Lines& out) {
+  if (kernel_.channels.empty()) return;
+  helpers_.use("tw_signal");
+  out.open("if (threadIdx.x == 0)");
+  for (size_t c = 0; c < kernel_.channels.size(); ++c) {
+    const Channel& channel = kernel_.channels[c];
+    for (int slot = 0; slot < channel.slots; ++slot) {
+      const int64_t at = kernel_.signal_offset(int(c)) + 16 * slot;
+      out.line(fmt::format("tw_signal_init(local_at + {}, {});  // {}, slot {}: full", at, channel.full_arrivals, channel.name, slot));
+      out.line(fmt::format("tw_signal_init(local_at + {}, {});  // empty", at + 8, channel.empty_arrivals));
+    }
+  }
+  out.line("asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");");
+  out.close();
+  out.line("__syncthreads();");
+}
+
+bool CudaKernel::single_thread(const Ops& list) const {
+  return std::all_of(list.begin(), list.end(), [&](const MappedOp& o) {
+    if (auto* l = std::get_if<MappedLoop>(&o.node)) return single_thread(l->body);
+    if (auto* i = std::get_if<If>(&o.node)) return single_thread(i->then) && single_thread(i->otherwise);
+    return std::holds_alternative<Define>(o.node) || std::holds_alternative<Wait>(o.node) || std::holds_alternative<CopyAsync>(o.node);
+  });
+}
+
+void CudaKernel::declare_registers(const Role&, Lines& out) {
+  for (const Buffer& b : kernel_.buffers) {
+    if (b.space != Space::Registers || b.role != role_index_) continue;
+    const int64_t n = b.layout.elements();
+    if (packed(b))
+      out.line(fmt::format("unsigned {}[{}];", names_.of(b.sym), n / 2));
+    else
+      out.line(fmt::format("{} {}[{}];", element_type(b.dtype), names_.of(b.sym), n));
+  }
+}
+
+void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
+  role_ = &r;
+  groups_.clear();
+  open_group_.clear();
+  if (r.registers > 0) {
+    const int64_t cap = register_file / kernel_.threads() / 8 * 8;
+    out.line(fmt::format("asm volatile(\"setmaxnreg.{}.sync.aligned.u32 {};\");", r.registers > cap ? "inc" : "dec", r.registers));
+  }
+  role_is_one_thread_ = single_thread(r.body);
+  if (role_is_one_thread_) {
+    out.open(fmt::format("if (threadIdx.x == {})", first_thread));
+    ops(r.body, out);
+    out.close();
+    return;
+  }
+  out.line(first_thread == 0 ? "const int thread = threadIdx.x;" : fmt::format("const int thread = threadIdx.x - {};", first_thread));
+  out.line("const int lane = thread & 31;");
+  out.line(first_thread == 0 ? "const int warp = warp_of_block;" : fmt::format("const int warp = warp_of_block - {};", first_thread / 32));
+  out.line(fmt::format("const int group = warp / {};", std::max(1, r.group / 32)));
+  declare_registers(r, out);
+  ops(r.body, out);
+}
+
+std::string CudaKernel::text() {
+  Lines out;
+  // Names of arguments first, so that they keep their own.
+  for (const Argument& a : kernel_.arguments) names_.of(a.sym);
+  for (const KernelAxis& a : kernel_.grid) names_.of(a.counter);
+  for (const Buffer& b : kernel_.buffers) names_.of(b.sym);
+  header(out);
+  std::string parameters;
+  for (size_t k = 0; k < kernel_.tensor_maps.size(); ++k) parameters += fmt::format("const __grid_constant__ TensorMap map{}, ", k);
+  parameters += fmt::format("const __grid_constant__ {}_words words", kernel_.name);
+  out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)", kernel_.threads()));
+  out.open(fmt::format("{}({})", kernel_.name, parameters));
+  const bool has_local = kernel_.local_bytes() > 0;
+  if (has_local) {
+    helpers_.use("tw_local_address");
+    out.line("extern __shared__ __align__(1024) unsigned char local[];");
+    out.line("const unsigned local_at = tw_local_address(local);");
+  }
+  out.line("const int warp_of_block = __shfl_sync(0xffffffffu, (int)(threadIdx.x >> 5), 0);");
+  unpack_words(out);
+  decode_grid(out);
+  init_signals(out);
+  int first = 0;
+  for (size_t k = 0; k < kernel_.roles.size(); ++k) {
+    const Role& r = kernel_.roles[k];
+    role_index_ = int(k);
+    const bool last = k + 1 == kernel_.roles.size();
+    if (kernel_.roles.size() > 1) {
+      const std::string condition = fmt::format("if (warp_of_block < {})", (first + r.threads) / 32);
+      if (k == 0)
+        out.open(condition);
+      else
+        out.chain(last ? "else" : "else " + condition);
+    }
+    out.line(fmt::format("// {}", r.name));
+    role(r, first, out);
+    first += r.threads;
+  }
+  if (kernel_.roles.size() > 1) out.close();
+  out.close();
+  return out.text();
+}
+
+}  // namespace tilewright::cuda_text

@@ -1,0 +1,595 @@
+// Element work: loops over the registers of a thread, reductions among threads.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "tilewright/emit/cuda_kernel.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::cuda_text {
+namespace {
+
+constexpr int64_t warp_size = 32;
+constexpr int64_t most_partials = 8;
+
+bool contains(const std::vector<Sym>& v, Sym s) { return std::find(v.begin(), v.end(), s) != v.end(); }
+
+std::vector<Sym> tiles_in(Expr e) {
+  std::vector<Sym> out;
+  for (Sym t : tensors_read(e))
+    if (t.kind() == SymbolKind::Tile) out.push_back(t);
+  return out;
+}
+
+/// The identifier occurs in the text.
+bool mentions(const std::string& text, const std::string& name) {
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    const size_t end = at + name.size();
+    if ((at == 0 || !word(text[at - 1])) && (end >= text.size() || !word(text[end]))) return true;
+  }
+  return false;
+}
+
+bool is_element_op(const MappedOp& op) { return std::holds_alternative<MapOp>(op.node) || std::holds_alternative<ReduceOp>(op.node); }
+
+}  // namespace
+
+int Nest::find(Sym axis) const {
+  for (size_t k = 0; k < axes.size(); ++k)
+    if (axes[k].axis == axis) return int(k);
+  return -1;
+}
+
+void CudaKernel::bind(const Frame& frame) {
+  index_text_.clear();
+  std::map<Sym, std::string> bound;
+  for (const AxisFrame& f : frame) bound[f.axis] = "(" + constant_int(f.origin) + ")";
+  index_text_ = bound;
+}
+
+Nest CudaKernel::nest_of(const Frame& frame, const std::vector<Sym>& axes, const std::vector<Sym>& buffers, const std::vector<Use>& uses) {
+  Nest nest;
+  // The widest register buffer orders the loops.
+  std::vector<const Buffer*> held;
+  for (Sym s : buffers)
+    if (has_buffer(s) && buffer(s).space == Space::Registers) held.push_back(&buffer(s));
+  std::stable_sort(held.begin(), held.end(), [](const Buffer* a, const Buffer* b) { return a->axes.size() > b->axes.size(); });
+  index_text_.clear();
+  for (Sym axis : axes) {
+    NestAxis a;
+    a.axis = axis;
+    a.origin = "0";
+    for (const KernelAxis& g : kernel_.grid)
+      if (g.index == axis) a.origin = g.block == 1 ? names_.of(g.counter) : fmt::format("{} * {}", names_.of(g.counter), g.block);
+    for (const AxisFrame& f : frame) {
+      if (f.axis != axis) continue;
+      a.origin = constant_int(f.origin);
+      a.clip = f.extent;
+    }
+    for (const Buffer* b : held) {
+      auto at = std::find(b->axes.begin(), b->axes.end(), axis);
+      if (at == b->axes.end()) continue;
+      const int place = int(at - b->axes.begin());
+      a.extent = b->layout.shape()[place];
+      std::vector<std::string> owner;
+      for (const Digit& d : b->layout.digits()) {
+        if (d.axis != place) continue;
+        if (d.to == Digit::To::Owner) {
+          const int64_t above = d.stride * d.extent;
+          std::string value = d.stride == 1 ? "thread" : quotient("thread", d.stride);
+          if (above < role_->threads) value = remainder(value, d.extent);
+          owner.push_back(times(value, d.step));
+          a.owner_digits.push_back(d);
+        } else {
+          nest.loops.push_back({int(nest.axes.size()), d.extent, d.step, d.stride, {}});
+        }
+      }
+      a.owner = owner.empty() ? "" : join_sum(owner);
+      a.held = true;
+      break;
+    }
+    if (!a.held) {
+      a.sequential = names_.of(axis) + "_in";
+      for (Sym s : buffers) {
+        if (!has_buffer(s)) continue;
+        const Buffer& b = buffer(s);
+        auto at = std::find(b.axes.begin(), b.axes.end(), axis);
+        if (b.space == Space::Local && at != b.axes.end()) a.extent = b.layout.shape()[at - b.axes.begin()];
+      }
+    }
+    nest.axes.push_back(a);
+  }
+  std::stable_sort(nest.loops.begin(), nest.loops.end(), [](const DigitLoop& a, const DigitLoop& b) { return a.order > b.order; });
+  std::map<int, int> count;
+  for (DigitLoop& l : nest.loops) l.var = fmt::format("{}_{}", names_.of(nest.axes[l.axis].axis), count[l.axis]++);
+  // Everything that is not in the range has the value of its origin.
+  bind(frame);
+  for (const NestAxis& a : nest.axes) index_text_[a.axis] = names_.of(a.axis);
+  local_text_.clear();
+  for (Sym s : buffers)
+    if (has_buffer(s) && buffer(s).space == Space::Local && !local_text_.count(s)) local_text_[s] = local_pointer(buffer(s), uses);
+  return nest;
+}
+
+std::string CudaKernel::slot_of(Sym b, const std::vector<Use>& uses) {
+  const int slots = buffer(b).slots;
+  if (slots == 1) return "";
+  for (const Use& u : uses) {
+    if (u.buffer != b) continue;
+    const std::string n = constant_int(u.number);
+    return remainder("(" + n + ")", slots);
+  }
+  TW_CHECK(false, fmt::format("no slot is named for {}", b.name()));
+}
+
+std::string CudaKernel::local_pointer(const Buffer& b, const std::vector<Use>& uses) {
+  const std::string slot = slot_of(b.sym, uses);
+  return fmt::format("(({}*)(local + {}{}))", storage_type(b.dtype), kernel_.local_offset(b.sym),
+                     slot.empty() ? "" : fmt::format(" + {} * {}", slot, b.slot_bytes()));
+}
+
+void CudaKernel::open_loops(const Nest& nest, size_t from, size_t to, Lines& out) {
+  for (size_t k = from; k < to; ++k) {
+    out.line("#pragma unroll");
+    out.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", nest.loops[k].var, nest.loops[k].extent));
+  }
+}
+
+void CudaKernel::close_loops(const Nest&, size_t from, size_t to, Lines& out) {
+  for (size_t k = from; k < to; ++k) out.close();
+}
+
+void CudaKernel::coordinates(const Nest& nest, Lines& out) {
+  for (size_t k = 0; k < nest.axes.size(); ++k) {
+    const NestAxis& a = nest.axes[k];
+    const std::string& name = names_.of(a.axis);
+    if (a.held) {
+      std::vector<std::string> terms;
+      if (!a.owner.empty()) terms.push_back(a.owner);
+      for (const DigitLoop& l : nest.loops)
+        if (l.axis == int(k)) terms.push_back(times(l.var, l.step));
+      out.line(fmt::format("const int {}_in = {};", name, join_sum(terms)));
+    }
+    out.line(fmt::format("const int {} = {};", name, join_sum({a.origin, name + "_in"})));
+  }
+}
+
+std::string CudaKernel::register_offset(const Buffer& b, const Nest& nest) const {
+  std::vector<std::string> terms;
+  for (const Digit& d : b.layout.digits()) {
+    if (d.axis < 0) continue;
+    const int axis = nest.find(b.axes[d.axis]);
+    TW_CHECK(axis >= 0, fmt::format("axis {} of {} is not in the range", b.axes[d.axis].name(), b.sym.name()));
+    if (d.to == Digit::To::Owner) {
+      const auto& owners = nest.axes[axis].owner_digits;
+      Digit same = d;
+      const bool found = std::any_of(owners.begin(), owners.end(), [&](const Digit& o) {
+        return o.extent == same.extent && o.step == same.step && o.stride == same.stride;
+      });
+      TW_CHECK(found, fmt::format("{} is held by other threads than those that need it", b.sym.name()));
+      continue;
+    }
+    int64_t covered = 1;
+    for (const DigitLoop& l : nest.loops) {
+      if (l.axis != axis || l.step < d.step || l.step * l.extent > d.step * d.extent) continue;
+      terms.push_back(times(l.var, d.stride * (l.step / d.step)));
+      covered *= l.extent;
+    }
+    TW_CHECK(covered == d.extent, fmt::format("the loops do not cover {}", b.sym.name()));
+  }
+  return join_sum(terms);
+}
+
+std::string CudaKernel::local_offset(const Buffer& b, const std::vector<std::string>& local) const {
+  std::vector<std::string> terms;
+  for (const Digit& d : b.layout.digits()) {
+    if (d.axis < 0 || d.to == Digit::To::Owner) continue;
+    std::string value = local[d.axis];
+    const bool whole = d.step == 1 && d.extent == b.layout.shape()[d.axis];
+    if (!whole) {
+      value = quotient(value, d.step);
+      if (d.step * d.extent < b.layout.shape()[d.axis]) value = remainder(value, d.extent);
+    }
+    terms.push_back(times(value, d.stride));
+  }
+  const std::string sum = join_sum(terms);
+  const Swizzle& s = b.layout.swizzle();
+  if (s.bits == 0) return sum;
+  return fmt::format("tw_swizzle<{}, {}, {}>({})", s.bits, s.base, s.shift, sum);
+}
+
+std::string CudaKernel::replica_guard(const Buffer& b) const {
+  std::vector<std::string> terms;
+  for (const Digit& d : b.layout.digits()) {
+    if (d.axis >= 0) continue;
+    std::string value = d.stride == 1 ? "thread" : quotient("thread", d.stride);
+    if (d.stride * d.extent < role_->threads) value = remainder(value, d.extent);
+    terms.push_back(value + " == 0");
+  }
+  std::string text;
+  for (const std::string& t : terms) text += (text.empty() ? "" : " && ") + t;
+  return text;
+}
+
+std::string CudaKernel::combine(Reducer r, const std::string& a, const std::string& b) {
+  switch (r) {
+    case Reducer::Sum: return a + " + " + b;
+    case Reducer::Prod: return a + " * " + b;
+    case Reducer::Max: helpers_.use("tw_max"); return fmt::format("tw_max({}, {})", a, b);
+    case Reducer::Min: helpers_.use("tw_min"); return fmt::format("tw_min({}, {})", a, b);
+    case Reducer::Any: return fmt::format("({} | {})", a, b);
+    case Reducer::All: return fmt::format("({} & {})", a, b);
+    default: throw UserError(Span{}, fmt::format("reduction {} is not printed for sm_90a", name(r)));
+  }
+}
+
+std::string CudaKernel::identity_text(Reducer r, DType t) {
+  switch (r) {
+    case Reducer::Sum:
+    case Reducer::Any: return t == DType::boolean ? "false" : "0";
+    case Reducer::Prod:
+    case Reducer::All: return t == DType::boolean ? "true" : "1";
+    case Reducer::Max:
+    case Reducer::Min: {
+      const std::string sign = r == Reducer::Max ? "-" : "";
+      if (t == DType::f64) return sign + "tw_infinity64()";
+      if (t == DType::i64) return r == Reducer::Max ? "(-9223372036854775807ll - 1)" : "9223372036854775807ll";
+      if (is_integer(t)) return r == Reducer::Max ? "(-2147483647 - 1)" : "2147483647";
+      return sign + "tw_infinity()";
+    }
+    default: throw UserError(Span{}, fmt::format("reduction {} is not printed for sm_90a", name(r)));
+  }
+}
+
+namespace {
+
+struct Element {
+  std::vector<Sym> range;    ///< axes
+  const Frame* frame;
+  Expr value;
+  Sym target;
+  std::vector<Sym> buffers;  ///< target and tiles read
+  const std::vector<Use>* uses;
+};
+
+Element element_of(const MappedOp& op, const MappedKernel& k) {
+  Element e;
+  if (auto* m = std::get_if<MapOp>(&op.node)) {
+    e = {k.buffer(m->buffer).axes, &m->frame, m->value, m->buffer, {m->buffer}, &m->uses};
+  } else {
+    const ReduceOp& r = std::get<ReduceOp>(op.node);
+    e = {k.buffer(r.buffer).axes, &r.frame, r.value, r.buffer, {r.buffer}, &r.uses};
+    for (Sym a : r.axes) e.range.push_back(a);
+  }
+  for (Sym t : tiles_in(e.value)) e.buffers.push_back(t);
+  return e;
+}
+
+/// Reduced axes that no register operand distributes: every thread runs through them.
+bool sequential(const MappedOp& op, const MappedKernel& k) {
+  auto* r = std::get_if<ReduceOp>(&op.node);
+  if (!r) return false;
+  std::set<Sym> held;
+  for (Sym t : tiles_in(r->value)) {
+    const Buffer& b = k.buffer(t);
+    if (b.space == Space::Registers) held.insert(b.axes.begin(), b.axes.end());
+  }
+  return std::any_of(r->axes.begin(), r->axes.end(), [&](Sym a) { return !held.count(a); });
+}
+
+bool same_frame(const Frame& a, const Frame& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t k = 0; k < a.size(); ++k)
+    if (!(a[k].axis == b[k].axis) || !(a[k].origin == b[k].origin) || !(a[k].extent == b[k].extent)) return false;
+  return true;
+}
+
+}  // namespace
+
+size_t CudaKernel::fusible(const Ops& list, size_t first) const {
+  auto plain = [&](const MappedOp& op) {
+    if (!is_element_op(op) || sequential(op, kernel_)) return false;
+    if (auto* m = std::get_if<MapOp>(&op.node)) return buffer(m->buffer).space == Space::Registers;
+    return true;
+  };
+  if (!plain(list[first])) return first + 1;
+  const Element head = element_of(list[first], kernel_);
+  std::set<Sym> range(head.range.begin(), head.range.end()), reduced;
+  size_t end = first;
+  for (; end < list.size(); ++end) {
+    if (!plain(list[end])) break;
+    const Element e = element_of(list[end], kernel_);
+    if (std::set<Sym>(e.range.begin(), e.range.end()) != range || !same_frame(*e.frame, *head.frame)) break;
+    const bool reads_result = std::any_of(e.buffers.begin(), e.buffers.end(), [&](Sym s) { return reduced.count(s) > 0; });
+    if (reads_result) break;
+    auto* r = std::get_if<ReduceOp>(&list[end].node);
+    if (r) reduced.insert(r->buffer);
+    if (r && r->axes.empty()) return end == first ? first + 1 : end;
+  }
+  return std::max(end, first + 1);
+}
+
+void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines& out) {
+  if (auto* m = std::get_if<MapOp>(&list[first].node); m && buffer(m->buffer).space == Space::Local) return map_to_local(*m, out);
+  if (sequential(list[first], kernel_)) return reduce_sequential(std::get<ReduceOp>(list[first].node), out);
+  std::vector<Sym> buffers;
+  std::vector<Use> uses;
+  bool wide = false;
+  for (size_t k = first; k < last; ++k) {
+    const Element e = element_of(list[k], kernel_);
+    for (Sym s : e.buffers) {
+      if (!contains(buffers, s)) buffers.push_back(s);
+      if (has_buffer(s)) wide = wide || buffer(s).dtype == DType::f64;
+    }
+    uses.insert(uses.end(), e.uses->begin(), e.uses->end());
+  }
+  const Element head = element_of(list[first], kernel_);
+  const Nest nest = nest_of(*head.frame, head.range, buffers, uses);
+  nest_ = &nest;
+  replaced_.clear();
+  out.open("");
+  for (size_t k = first; k < last; ++k)
+    if (!list[k].comment.empty()) out.line("// " + list[k].comment);
+
+  // The innermost loop runs over pairs where packed registers are written, over partial results where something is reduced.
+  const DigitLoop* inner = nest.loops.empty() ? nullptr : &nest.loops.back();
+  const size_t outer_loops = nest.loops.empty() ? 0 : nest.loops.size() - 1;
+  struct Partial {
+    const ReduceOp* op;
+    std::string name;
+    int64_t elements, each;
+  };
+  std::vector<Partial> partials;
+  for (size_t k = first; k < last; ++k) {
+    auto* r = std::get_if<ReduceOp>(&list[k].node);
+    if (!r) continue;
+    const bool along = inner && contains(r->axes, nest.axes[inner->axis].axis) && inner->extent <= most_partials;
+    Partial p{r, names_.fresh(names_.of(r->buffer) + "_part"), buffer(r->buffer).layout.elements(), along ? inner->extent : 1};
+    const std::string type = element_type(buffer(r->buffer).dtype);
+    out.line(fmt::format("{} {}[{}];", type, p.name, p.elements * p.each));
+    out.line("#pragma unroll");
+    out.line(fmt::format("for (int k = 0; k < {}; ++k) {}[k] = {};", p.elements * p.each, p.name,
+                         identity_text(r->reducer, buffer(r->buffer).dtype)));
+    partials.push_back(p);
+  }
+  Lines body, before_inner, after_inner;
+  size_t next_partial = 0;
+  for (size_t k = first; k < last; ++k) {
+    const Element e = element_of(list[k], kernel_);
+    const Buffer& target = buffer(e.target);
+    CudaPrinter printer(*this, wide ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
+    std::string value = target.dtype == DType::boolean    ? printer.boolean(e.value)
+                        : is_integer(target.dtype) ? printer.integer(e.value)
+                                                   : printer.real(e.value);
+    const std::string offset = register_offset(target, nest);
+    if (auto* r = std::get_if<ReduceOp>(&list[k].node)) {
+      const Partial& p = partials[next_partial++];
+      const std::string place = p.each > 1 ? fmt::format("{}[({}) * {} + {}]", p.name, offset, p.each, inner->var) : fmt::format("{}[{}]", p.name, offset);
+      body.line(fmt::format("{} = {};", place, combine(r->reducer, place, "(" + value + ")")));
+    } else if (packed(target)) {
+      TW_CHECK(inner && inner->step == 1, fmt::format("pairs of {} are not innermost", target.sym.name()));
+      const std::string pair = names_.fresh(names_.of(target.sym) + "_pair");
+      before_inner.line(fmt::format("float {}[{}];", pair, inner->extent));
+      body.line(fmt::format("{}[{}] = {};", pair, inner->var, value));
+      std::vector<std::string> terms;  // offset without the innermost digit
+      for (const Digit& d : target.layout.digits()) {
+        if (d.axis < 0 || d.to == Digit::To::Owner || (d.stride == 1 && d.step == 1)) continue;
+        const int axis = nest.find(target.axes[d.axis]);
+        for (const DigitLoop& l : nest.loops)
+          if (l.axis == axis && l.step >= d.step && l.step * l.extent <= d.step * d.extent)
+            terms.push_back(times(l.var, d.stride * (l.step / d.step)));
+      }
+      helpers_.use(target.dtype == DType::f16 ? "tw_f16" : "tw_bf16");
+      after_inner.line("#pragma unroll");
+      after_inner.line(fmt::format("for (int k = 0; k < {}; ++k) {}[({}) / 2 + k] = tw_pack_{}({}[2 * k], {}[2 * k + 1]);", inner->extent / 2,
+                                   names_.of(target.sym), join_sum(terms), name(target.dtype), pair, pair));
+      replaced_[target.sym] = load_value(target.dtype, store_value(target.dtype, fmt::format("{}[{}]", pair, inner->var)));
+    } else {
+      if (bytes(target.dtype) < 4 && is_float(target.dtype)) value = load_value(target.dtype, store_value(target.dtype, value));
+      body.line(fmt::format("{}[{}] = {};", names_.of(target.sym), offset, value));
+    }
+  }
+  open_loops(nest, 0, outer_loops, out);
+  out.append(before_inner);
+  if (inner) open_loops(nest, outer_loops, outer_loops + 1, out);
+  Lines all;
+  coordinates(nest, all);
+  // Only what the body mentions.
+  const std::string text = body.text();
+  std::string kept, lines = all.text();
+  std::vector<std::string> declared;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = lines.find('\n', at);
+    declared.push_back(lines.substr(at, end - at));
+    at = end + 1;
+  }
+  std::string below = text;
+  std::vector<std::string> needed;
+  for (size_t k = declared.size(); k-- > 0;) {
+    const size_t from = declared[k].find("int ") + 4;
+    const std::string name = declared[k].substr(from, declared[k].find(' ', from) - from);
+    if (!mentions(below, name)) continue;
+    needed.insert(needed.begin(), declared[k]);
+    below += declared[k].substr(declared[k].find('='));
+  }
+  for (const std::string& line : needed) out.line(line);
+  out.append(body);
+  if (inner) close_loops(nest, outer_loops, outer_loops + 1, out);
+  out.append(after_inner);
+  close_loops(nest, 0, outer_loops, out);
+  for (const Partial& p : partials) {
+    std::vector<std::string> terms;
+    for (int64_t k = 0; k < p.each; ++k) terms.push_back(p.each > 1 ? fmt::format("{}[{} * k + {}]", p.name, p.each, k) : fmt::format("{}[k]", p.name));
+    while (terms.size() > 1) {  // pairwise
+      std::vector<std::string> half;
+      for (size_t k = 0; k + 1 < terms.size(); k += 2) half.push_back("(" + combine(p.op->reducer, terms[k], terms[k + 1]) + ")");
+      if (terms.size() % 2) half.push_back(terms.back());
+      terms = half;
+    }
+    out.line("#pragma unroll");
+    out.open(fmt::format("for (int k = 0; k < {}; ++k)", p.elements));
+    out.line(fmt::format("{} total = {};", element_type(buffer(p.op->buffer).dtype), terms[0]));
+    exchange(*p.op, "total", nest, out);
+    const std::string place = fmt::format("{}[k]", names_.of(p.op->buffer));
+    out.line(fmt::format("{} = {};", place, p.op->accumulate ? combine(p.op->reducer, place, "total") : "total"));
+    out.close();
+  }
+  out.close();
+  nest_ = nullptr;
+  replaced_.clear();
+}
+
+void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const Nest& nest, Lines& out) {
+  if (o.across == Scope::Thread) return;
+  const Buffer& target = buffer(o.buffer);
+  std::vector<Digit> digits;
+  if (o.axes.empty()) {
+    for (const Digit& d : target.layout.digits())
+      if (d.axis < 0) digits.push_back(d);
+  } else {
+    for (Sym a : o.axes) {
+      const auto& own = nest.axes[nest.find(a)].owner_digits;
+      digits.insert(digits.end(), own.begin(), own.end());
+    }
+  }
+  const bool boolean = target.dtype == DType::boolean;
+  std::vector<std::pair<int64_t, int64_t>> warps;  // extent, stride in warps
+  for (const Digit& d : digits) {
+    int64_t extent = d.extent, stride = d.stride;
+    for (; extent > 1 && stride < warp_size; extent /= 2, stride *= 2) {
+      TW_CHECK(extent % 2 == 0, "lanes are reduced in powers of two");
+      const std::string other = boolean ? fmt::format("(bool)__shfl_xor_sync(0xffffffffu, (int){}, {})", partial, stride)
+                                        : fmt::format("__shfl_xor_sync(0xffffffffu, {}, {})", partial, stride);
+      out.line(fmt::format("{} = {};", partial, combine(o.reducer, partial, other)));
+    }
+    if (extent > 1) warps.emplace_back(extent, stride / warp_size);
+  }
+  if (o.across == Scope::Warp || warps.empty()) return;
+  const Buffer& scratch = buffer(o.scratch);
+  const int64_t elements = target.layout.elements();
+  const bool lanes = std::any_of(target.layout.digits().begin(), target.layout.digits().end(),
+                                 [](const Digit& d) { return d.axis >= 0 && d.to == Digit::To::Owner && d.stride < warp_size; });
+  const std::string name = names_.fresh("exchange");
+  out.line(fmt::format("{0}* const {1} = ({0}*)(local + {2});", storage_type(scratch.dtype), name, kernel_.local_offset(o.scratch)));
+  auto place = [&](const std::string& w) {
+    const std::string row = fmt::format("({}) * {} + k", w, elements);
+    return lanes ? fmt::format("{}[({}) * 32 + lane]", name, row) : fmt::format("{}[{}]", name, row);
+  };
+  const Scope scope = o.across == Scope::Group ? Scope::Group : Scope::Role;
+  const std::string value = bytes(scratch.dtype) < 4 ? store_value(scratch.dtype, partial) : partial;
+  out.line(fmt::format("{}{} = {};", lanes ? "" : "if (lane == 0) ", place("warp"), value));
+  barrier(0, scope, out);
+  std::string base = "warp";
+  for (auto& [extent, stride] : warps) {
+    std::string digit = stride == 1 ? "warp" : quotient("warp", stride);
+    digit = remainder(digit, extent);
+    base += fmt::format(" - {}{}", digit, stride == 1 ? "" : fmt::format(" * {}", stride));
+  }
+  int64_t covered = 1;
+  for (auto& [extent, stride] : warps) covered *= extent;
+  if (covered * warp_size == role_->threads) base = "0";
+  bool first = true;
+  std::vector<int64_t> at(warps.size(), 0);
+  for (bool more = true; more;) {
+    int64_t offset = 0;
+    for (size_t k = 0; k < warps.size(); ++k) offset += at[k] * warps[k].second;
+    const std::string from = load_value(scratch.dtype, place(join_sum({base, offset ? std::to_string(offset) : "0"})));
+    out.line(fmt::format("{} = {};", partial, first ? from : combine(o.reducer, partial, from)));
+    first = false;
+    more = false;
+    for (size_t k = 0; k < warps.size(); ++k) {
+      if (++at[k] < warps[k].first) {
+        more = true;
+        break;
+      }
+      at[k] = 0;
+    }
+  }
+  barrier(0, scope, out);
+}
+
+void CudaKernel::map_to_local(const MapOp& o, Lines& out) {
+  const Buffer& target = buffer(o.buffer);
+  std::vector<Sym> buffers{o.buffer};
+  for (Sym t : tiles_in(o.value)) buffers.push_back(t);
+  const Nest nest = nest_of(o.frame, target.axes, buffers, o.uses);
+  nest_ = &nest;
+  out.open("");
+  const Buffer* widest = nullptr;
+  for (Sym t : tiles_in(o.value)) {
+    const Buffer& b = buffer(t);
+    if (b.space == Space::Registers && (!widest || b.axes.size() > widest->axes.size())) widest = &b;
+  }
+  TW_CHECK(widest && widest->axes.size() == target.axes.size(), fmt::format("{} is written from no register tile of its shape", target.sym.name()));
+  const std::string guard = replica_guard(*widest);
+  if (!guard.empty()) out.open(fmt::format("if ({})", guard));
+  open_loops(nest, 0, nest.loops.size(), out);
+  coordinates(nest, out);
+  std::vector<std::string> local;
+  for (Sym a : target.axes) local.push_back(names_.of(a) + "_in");
+  CudaPrinter printer(*this, target.dtype == DType::f64 ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
+  const std::string value = is_integer(target.dtype) ? printer.integer(o.value) : printer.real(o.value);
+  out.line(fmt::format("{}[{}] = {};", local_text_.at(o.buffer), local_offset(target, local), store_value(target.dtype, value)));
+  close_loops(nest, 0, nest.loops.size(), out);
+  if (!guard.empty()) out.close();
+  out.close();
+  nest_ = nullptr;
+}
+
+void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
+  const Buffer& target = buffer(o.buffer);
+  TW_CHECK(o.across == Scope::Thread && !packed(target), fmt::format("{} is reduced over axes that threads share and axes that they do not", target.sym.name()));
+  std::vector<Sym> range = target.axes, buffers{o.buffer};
+  range.insert(range.end(), o.axes.begin(), o.axes.end());
+  bool wide = target.dtype == DType::f64;
+  for (Sym t : tiles_in(o.value)) {
+    buffers.push_back(t);
+    wide = wide || (has_buffer(t) && buffer(t).dtype == DType::f64);
+  }
+  const Nest nest = nest_of(o.frame, range, buffers, o.uses);
+  nest_ = &nest;
+  out.open("");
+  const std::string& name = names_.of(o.buffer);
+  const int64_t elements = target.layout.elements();
+  if (!o.accumulate) {
+    out.line("#pragma unroll");
+    out.line(fmt::format("for (int k = 0; k < {}; ++k) {}[k] = {};", elements, name, identity_text(o.reducer, target.dtype)));
+  }
+  for (const NestAxis& a : nest.axes) {
+    if (a.held) continue;
+    std::string extent = std::to_string(a.extent);
+    int64_t known = a.extent;
+    if (a.clip) {
+      index_text_.clear();
+      if (auto r = a.clip.rational()) {
+        known = r->num();
+        extent = std::to_string(known);
+      } else {
+        extent = constant_int(a.clip);
+        known = 0;
+      }
+    }
+    // Four steps at a time let neighbouring operands be read as one vector.
+    out.line(elements <= 64 && known % 4 == 0 && known > 0 ? "#pragma unroll 4" : "#pragma unroll 1");
+    out.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", a.sequential, extent));
+  }
+  bind(o.frame);
+  for (const NestAxis& a : nest.axes) index_text_[a.axis] = names_.of(a.axis);
+  open_loops(nest, 0, nest.loops.size(), out);
+  coordinates(nest, out);
+  CudaPrinter printer(*this, wide ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
+  const std::string value = target.dtype == DType::boolean ? printer.boolean(o.value)
+                            : is_integer(target.dtype)     ? printer.integer(o.value)
+                                                           : printer.real(o.value);
+  const std::string place = fmt::format("{}[{}]", name, register_offset(target, nest));
+  out.line(fmt::format("{} = {};", place, combine(o.reducer, place, "(" + value + ")")));
+  close_loops(nest, 0, nest.loops.size(), out);
+  for (const NestAxis& a : nest.axes)
+    if (!a.held) out.close();
+  out.close();
+  nest_ = nullptr;
+}
+
+}  // namespace tilewright::cuda_text

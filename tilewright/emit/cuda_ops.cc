@@ -1,0 +1,211 @@
+// Control, waiting and bulk copies.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tilewright/emit/cuda_kernel.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::cuda_text {
+namespace {
+
+std::vector<Sym> tiles_in(Expr e) {
+  std::vector<Sym> out;
+  for (Sym t : tensors_read(e))
+    if (t.kind() == SymbolKind::Tile) out.push_back(t);
+  return out;
+}
+
+bool element_op(const MappedOp& o) { return std::holds_alternative<MapOp>(o.node) || std::holds_alternative<ReduceOp>(o.node); }
+
+/// not (abs(tile) < inf) over all elements of a Local tile of two-byte floats: scanned 16 bytes at a time.
+const Buffer* finite_test(const MappedKernel& k, const Vote& v) {
+  Expr e = v.condition;
+  if (!e.is(Op::Not) || !e.arg(0).is(Op::Lt)) return nullptr;
+  const Expr x = e.arg(0).arg(0), bound = e.arg(0).arg(1);
+  if (!x.is(Op::Abs) || !x.arg(0).is(Op::Read) || !(bound == Expr::infinity())) return nullptr;
+  for (const Buffer& b : k.buffers)
+    if (b.sym == x.arg(0)->sym && b.space == Space::Local && bytes(b.dtype) == 2 && b.layout.elements() % 8 == 0) return &b;
+  return nullptr;
+}
+
+}  // namespace
+
+void CudaKernel::ops(const Ops& list, Lines& out) {
+  for (size_t k = 0; k < list.size();) {
+    if (element_op(list[k])) {
+      const size_t end = fusible(list, k);
+      element_work(list, k, end, out);
+      k = end;
+    } else {
+      op(list, k, out);
+      ++k;
+    }
+  }
+}
+
+void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
+  const MappedOp& o = list[k];
+  index_text_.clear();
+  if (!o.comment.empty()) out.line("// " + o.comment);
+  if (auto* x = std::get_if<Define>(&o.node)) out.line(fmt::format("const int {} = {};", names_.of(x->var), constant_int(x->value)));
+  if (auto* x = std::get_if<MappedLoop>(&o.node)) loop(*x, out);
+  if (auto* x = std::get_if<If>(&o.node)) {
+    out.open(fmt::format("if ({})", scalar_bool(x->condition)));
+    ops(x->then, out);
+    if (!x->otherwise.empty()) {
+      out.chain("else");
+      ops(x->otherwise, out);
+    }
+    out.close();
+  }
+  if (auto* x = std::get_if<Vote>(&o.node)) vote(*x, out);
+  if (auto* x = std::get_if<Wait>(&o.node)) wait(*x, out);
+  if (auto* x = std::get_if<Arrive>(&o.node)) arrive(*x, out);
+  if (auto* x = std::get_if<CopyAsync>(&o.node)) copy_async(*x, out);
+  if (auto* x = std::get_if<Copy>(&o.node)) copy(*x, out);
+  if (auto* x = std::get_if<StoreOut>(&o.node)) store(*x, out);
+  if (std::holds_alternative<StoreAsync>(o.node) || std::holds_alternative<BulkWait>(o.node))
+    throw UserError(Span{}, "bulk stores are not printed for sm_90a", "store with store.plain or store.vector");
+  if (auto* x = std::get_if<Mma>(&o.node)) mma(*x, out);
+  if (std::holds_alternative<MmaFence>(o.node)) fence(list, k, out);
+  if (std::holds_alternative<Commit>(o.node)) {
+    helpers_.use("tw_products");
+    out.line("tw_commit();");
+    groups_.push_back(open_group_);
+    open_group_.clear();
+  }
+  if (auto* x = std::get_if<WaitGroup>(&o.node)) wait_group(x->pending, out);
+  if (std::holds_alternative<ProxyFence>(o.node)) {
+    helpers_.use("tw_proxy_fence");
+    out.line("tw_proxy_fence();");
+  }
+  if (auto* x = std::get_if<Barrier>(&o.node)) barrier(x->id, x->scope, out);
+}
+
+void CudaKernel::loop(const MappedLoop& o, Lines& out) {
+  const std::string lo = constant_int(o.lo), hi = constant_int(o.hi);
+  const std::string& v = names_.of(o.var);
+  out.line("#pragma unroll 1");
+  out.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", v, lo, hi));
+  ops(o.body, out);
+  out.close();
+}
+
+std::string CudaKernel::barrier_arguments(Scope scope) const {
+  // Named barriers: 0 the block, 1 … 7 the groups of the computing role, 8 + role a whole role.
+  if (scope == Scope::Group) return fmt::format("1 + group, {}", role_->group);
+  return fmt::format("{}, {}", 8 + role_index_, role_->threads);
+}
+
+void CudaKernel::barrier(int, Scope scope, Lines& out) {
+  switch (scope) {
+    case Scope::Thread: return;
+    case Scope::Warp: out.line("__syncwarp();"); return;
+    case Scope::Block: out.line("__syncthreads();"); return;
+    case Scope::Group:
+    case Scope::Role:
+      helpers_.use("tw_barrier");
+      out.line(fmt::format("tw_barrier({});", barrier_arguments(scope)));
+      return;
+  }
+}
+
+void CudaKernel::vote(const Vote& o, Lines& out) {
+  const std::string flag = names_.fresh("vote");
+  out.line(fmt::format("bool {} = false;", flag));
+  if (const Buffer* scanned = finite_test(kernel_, o)) {
+    helpers_.use("tw_nonfinite");
+    index_text_.clear();
+    const std::string data = names_.fresh("scanned");
+    const int threads = o.scope == Scope::Group ? role_->group : o.scope == Scope::Warp ? 32 : role_->threads;
+    const std::string first = o.scope == Scope::Group && role_->threads > role_->group ? fmt::format("thread & {}", role_->group - 1)
+                              : o.scope == Scope::Warp                                 ? "lane"
+                                                                                       : "thread";
+    const char* exponent = scanned->dtype == DType::f16 ? "0x7c00u" : "0x7f80u";
+    out.line(fmt::format("const uint4* const {} = (const uint4*){};", data, local_pointer(*scanned, o.uses)));
+    out.line("#pragma unroll 4");
+    out.open(fmt::format("for (int k = {}; k < {}; k += {})", first, scanned->layout.elements() / 8, threads));
+    out.line(fmt::format("const uint4 w = {}[k];", data));
+    out.line(fmt::format("{0} |= tw_nonfinite(w.x, {1}) | tw_nonfinite(w.y, {1}) | tw_nonfinite(w.z, {1}) | tw_nonfinite(w.w, {1});", flag, exponent));
+    out.close();
+  } else {
+    std::vector<Sym> buffers = tiles_in(o.condition);
+    const Nest nest = nest_of(o.frame, o.axes, buffers, o.uses);
+    for (const NestAxis& a : nest.axes)
+      TW_CHECK(a.held, fmt::format("a vote over {} reads no register tile with that axis", a.axis.name()));
+    nest_ = &nest;
+    open_loops(nest, 0, nest.loops.size(), out);
+    if (nest.loops.empty()) out.open("");
+    coordinates(nest, out);
+    CudaPrinter printer(*this, 32, 32);
+    out.line(fmt::format("{0} = {0} || {1};", flag, CPrinter::wrap(printer.as(printer.value(o.condition), CKind::Boolean), c_precedence::both)));
+    if (nest.loops.empty()) out.close();
+    close_loops(nest, 0, nest.loops.size(), out);
+    nest_ = nullptr;
+  }
+  std::string any = flag;
+  if (o.scope == Scope::Warp) any = fmt::format("__any_sync(0xffffffffu, {})", flag);
+  if (o.scope > Scope::Warp) {
+    helpers_.use("tw_any");
+    any = fmt::format("tw_any({}, {})", barrier_arguments(o.scope), flag);
+  }
+  // A vote is about a rare case: a repair, a slow path.
+  out.open(fmt::format("if (__builtin_expect({}, 0))", any));
+  ops(o.then, out);
+  if (!o.otherwise.empty()) {
+    out.chain("else");
+    ops(o.otherwise, out);
+  }
+  out.close();
+}
+
+std::string CudaKernel::signal(int channel, bool full, const std::string& slot) const {
+  const int64_t at = kernel_.signal_offset(channel) + (full ? 0 : 8);
+  return slot.empty() ? fmt::format("local_at + {}", at) : fmt::format("local_at + {} + 16 * {}", at, slot);
+}
+
+void CudaKernel::wait(const Wait& o, Lines& out) {
+  helpers_.use("tw_signal");
+  const Channel& c = kernel_.channels[o.channel];
+  const std::string use = "(" + constant_int(o.use) + ")";
+  const std::string slot = c.slots == 1 ? "" : remainder(use, c.slots);
+  const std::string round = quotient(use, c.slots);
+  const std::string parity = o.full ? fmt::format("{} & 1", round) : fmt::format("{} & 1 ^ 1", round);
+  out.line(fmt::format("tw_wait({}, {});  // {} of {}", signal(o.channel, o.full, slot), parity, o.full ? "full" : "empty", c.name));
+}
+
+void CudaKernel::arrive(const Arrive& o, Lines& out) {
+  helpers_.use("tw_signal");
+  const Channel& c = kernel_.channels[o.channel];
+  const std::string slot = c.slots == 1 ? "" : remainder("(" + constant_int(o.use) + ")", c.slots);
+  const std::string text = fmt::format("tw_arrive({});  // {} of {}", signal(o.channel, o.full, slot), o.full ? "full" : "empty", c.name);
+  switch (o.per) {
+    case Scope::Thread: out.line(text); return;
+    case Scope::Warp:
+      out.line("__syncwarp();");
+      out.line("if (lane == 0) " + text);
+      return;
+    case Scope::Group: out.line(fmt::format("if (thread % {} == 0) {}", role_->group, text)); return;
+    default: out.line("if (thread == 0) " + text); return;
+  }
+}
+
+void CudaKernel::copy_async(const CopyAsync& o, Lines& out) {
+  const Channel& c = kernel_.channels[o.channel];
+  const Buffer& b = buffer(o.buffer);
+  const std::string use = "(" + constant_int(o.use) + ")";
+  const std::string signal_slot = c.slots == 1 ? "" : remainder(use, c.slots);
+  const std::string buffer_slot = b.slots == 1 ? "" : fmt::format(" + {} * {}", remainder(use, b.slots), b.slot_bytes());
+  const TensorMap& map = kernel_.tensor_maps[o.tensor_map];
+  const std::string copy = helpers_.use_bulk_copy(int(map.dims.size()));
+  std::string coordinates;
+  for (Expr e : o.coordinates) coordinates += ", " + constant_int(e);
+  if (!role_is_one_thread_) out.open("if (thread == 0)");
+  out.line(fmt::format("tw_expect({}, {});", signal(o.channel, true, signal_slot), o.bytes));
+  out.line(fmt::format("{}(local_at + {}{}, &map{}, {}{});  // {}", copy, kernel_.local_offset(o.buffer) + o.offset * bytes(b.dtype), buffer_slot,
+                       o.tensor_map, signal(o.channel, true, signal_slot), coordinates, map.name));
+  if (!role_is_one_thread_) out.close();
+}
+
+}  // namespace tilewright::cuda_text

@@ -1,0 +1,392 @@
+#include "tilewright/emit/cuda_text.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "tilewright/support/error.h"
+
+namespace tilewright::cuda_text {
+
+void Lines::line(const std::string& text) {
+  if (text.empty()) return;
+  const int depth = text[0] == '#' ? depth_ : depth_;
+  text_ += std::string(size_t(depth) * 2, ' ') + text + "\n";
+}
+
+void Lines::open(const std::string& text) {
+  line(text.empty() ? "{" : text + " {");
+  ++depth_;
+}
+
+void Lines::close(const std::string& tail) {
+  --depth_;
+  line(tail);
+}
+
+void Lines::chain(const std::string& text) {
+  --depth_;
+  line("} " + text + " {");
+  ++depth_;
+}
+
+void Lines::append(const Lines& other) {
+  size_t at = 0;
+  while (at < other.text_.size()) {
+    const size_t end = other.text_.find('\n', at);
+    line(other.text_.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+Names::Names() {
+  for (const char* word :
+       {"alignas", "asm", "auto", "bool", "break", "case", "char", "class", "const", "continue", "default", "delete", "do", "double",
+        "else", "enum", "extern", "false", "float", "for", "goto", "half", "if", "inline", "int", "long", "new", "operator", "or", "and",
+        "not", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "true", "union",
+        "unsigned", "using", "void", "while", "local", "thread", "lane", "warp", "group", "words", "signals", "block", "local_at",
+        "blockIdx", "threadIdx", "asinf", "log", "exp", "abs", "max", "min", "y0", "y1", "j0", "j1", "jn", "yn"})
+    taken_.insert(word);
+}
+
+std::string Names::fresh(const std::string& wish) {
+  std::string name;
+  for (char c : wish) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name = "v" + name;
+  // Names of the helpers begin with tw_.
+  if (name.rfind("tw_", 0) == 0) name = "v" + name;
+  if (taken_.insert(name).second) return name;
+  for (int k = 2;; ++k) {
+    std::string next = fmt::format("{}_{}", name, k);
+    if (taken_.insert(next).second) return next;
+  }
+}
+
+const std::string& Names::of(Sym s) {
+  auto it = names_.find(s);
+  if (it != names_.end()) return it->second;
+  std::string wish = s.name();
+  if (s.kind() == SymbolKind::Size) wish = "size_" + wish;
+  return names_[s] = fresh(wish);
+}
+
+std::string quotient(const std::string& x, int64_t d) {
+  if (d == 1) return x;
+  if (power_of_two(d)) return fmt::format("({} >> {})", x, __builtin_ctzll(uint64_t(d)));
+  return fmt::format("({} / {})", x, d);
+}
+
+std::string remainder(const std::string& x, int64_t d) {
+  if (power_of_two(d)) return fmt::format("({} & {})", x, d - 1);
+  return fmt::format("({} % {})", x, d);
+}
+
+std::string join_sum(const std::vector<std::string>& terms) {
+  std::string text;
+  for (const std::string& t : terms)
+    if (!t.empty() && t != "0") text += (text.empty() ? "" : " + ") + t;
+  return text.empty() ? "0" : text;
+}
+
+std::string times(const std::string& x, int64_t c) {
+  if (c == 0 || x == "0") return "";
+  return c == 1 ? x : fmt::format("{} * {}", c, x);
+}
+
+namespace {
+
+struct Helper {
+  const char* name;
+  std::vector<const char*> needs;
+  const char* text;
+};
+
+// Spelled out in the emitted source, so that it can be read and taken away alone.
+const std::vector<Helper>& library() {
+  static const std::vector<Helper> table = {
+      {"tw_infinity", {}, "__device__ __forceinline__ float tw_infinity() { return __int_as_float(0x7f800000); }\n"},
+      {"tw_nan", {}, "__device__ __forceinline__ float tw_nan() { return __int_as_float(0x7fc00000); }\n"},
+      {"tw_infinity64", {}, "__device__ __forceinline__ double tw_infinity64() { return __longlong_as_double(0x7ff0000000000000ll); }\n"},
+      {"tw_nan64", {}, "__device__ __forceinline__ double tw_nan64() { return __longlong_as_double(0x7ff8000000000000ll); }\n"},
+      {"tw_exp2", {}, R"(__device__ __forceinline__ float tw_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+)"},
+      {"tw_exp", {"tw_exp2"}, "__device__ __forceinline__ float tw_exp(float x) { return tw_exp2(x * 1.44269504f); }\n"},
+      {"tw_sigmoid", {"tw_exp"}, "__device__ __forceinline__ float tw_sigmoid(float x) { return 1.0f / (1.0f + tw_exp(-x)); }\n"},
+      {"tw_tanh", {"tw_exp"}, R"(// 1 - 2 / (1 + exp(2 x)): two units of the special function unit; absolute error below 2e-7. Small arguments by a polynomial.
+__device__ __forceinline__ float tw_tanh(float x) {
+  const float square = x * x;
+  const float small = x + x * square * (-0.333333333f + square * (0.133333333f - 0.0539682540f * square));
+  const float large = 1.0f - __fdividef(2.0f, 1.0f + tw_exp(2.0f * x));
+  return square < 0.01f ? small : large;
+}
+)"},
+      {"tw_tanh_fast", {}, R"(__device__ __forceinline__ float tw_tanh_fast(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+)"},
+      {"tw_max", {}, R"(// NaN propagates.
+__device__ __forceinline__ float tw_max(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+__device__ __forceinline__ double tw_max(double a, double b) { return a != a ? a : b != b ? b : a < b ? b : a; }
+__device__ __forceinline__ int tw_max(int a, int b) { return a < b ? b : a; }
+__device__ __forceinline__ long long tw_max(long long a, long long b) { return a < b ? b : a; }
+)"},
+      {"tw_min", {}, R"(// NaN propagates.
+__device__ __forceinline__ float tw_min(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+__device__ __forceinline__ double tw_min(double a, double b) { return a != a ? a : b != b ? b : b < a ? b : a; }
+__device__ __forceinline__ int tw_min(int a, int b) { return b < a ? b : a; }
+__device__ __forceinline__ long long tw_min(long long a, long long b) { return b < a ? b : a; }
+)"},
+      {"tw_floor_div", {}, R"(__device__ __forceinline__ int tw_floor_div(int a, int b) {
+  const int q = a / b;
+  return q - (a % b != 0 && (a < 0) != (b < 0));
+}
+__device__ __forceinline__ long long tw_floor_div(long long a, long long b) {
+  const long long q = a / b;
+  return q - (a % b != 0 && (a < 0) != (b < 0));
+}
+)"},
+      {"tw_floor_mod", {"tw_floor_div"}, R"(__device__ __forceinline__ int tw_floor_mod(int a, int b) { return a - b * tw_floor_div(a, b); }
+__device__ __forceinline__ long long tw_floor_mod(long long a, long long b) { return a - b * tw_floor_div(a, b); }
+)"},
+      {"tw_sign", {}, R"(template <class T> __device__ __forceinline__ T tw_sign(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
+)"},
+      {"tw_to_int", {}, R"(// Truncates toward zero and saturates.
+template <class T> __device__ __forceinline__ int tw_to_int(T x) { return x != x ? 0 : (int)x; }
+template <class T> __device__ __forceinline__ int tw_to_int8(T x) {
+  const int n = tw_to_int(x);
+  return n < -128 ? -128 : n > 127 ? 127 : n;
+}
+)"},
+      {"tw_f16", {}, R"(__device__ __forceinline__ float tw_from_f16(unsigned short h) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(h));
+  return y;
+}
+__device__ __forceinline__ unsigned short tw_to_f16(float x) {
+  unsigned short h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+}
+__device__ __forceinline__ unsigned tw_pack_f16(float low, float high) {
+  unsigned y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+__device__ __forceinline__ float tw_half_f16(unsigned pair, int odd) { return tw_from_f16((unsigned short)(odd ? pair >> 16 : pair)); }
+)"},
+      {"tw_bf16", {}, R"(__device__ __forceinline__ float tw_from_bf16(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+__device__ __forceinline__ unsigned tw_pack_bf16(float low, float high) {
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+__device__ __forceinline__ unsigned short tw_to_bf16(float x) { return (unsigned short)tw_pack_bf16(x, 0.0f); }
+__device__ __forceinline__ float tw_half_bf16(unsigned pair, int odd) { return __uint_as_float(odd ? pair & 0xffff0000u : pair << 16); }
+)"},
+      {"tw_f8", {"tw_f16"}, R"(__device__ __forceinline__ float tw_from_f8e4m3(unsigned char b) {
+  unsigned y;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y) : "h"((unsigned short)b));
+  return tw_from_f16((unsigned short)y);
+}
+__device__ __forceinline__ float tw_from_f8e5m2(unsigned char b) { return tw_from_f16((unsigned short)((unsigned)b << 8)); }
+// e4m3 saturates at 448.
+__device__ __forceinline__ unsigned char tw_to_f8e4m3(float x) {
+  unsigned short y;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x));
+  return (unsigned char)y;
+}
+)"},
+      {"tw_local_address", {}, R"(__device__ __forceinline__ unsigned tw_local_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+)"},
+      {"tw_signal", {}, R"(__device__ __forceinline__ void tw_signal_init(unsigned signal, unsigned arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(signal), "r"(arrivals));
+}
+__device__ __forceinline__ void tw_arrive(unsigned signal) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(signal) : "memory");
+}
+__device__ __forceinline__ void tw_expect(unsigned signal, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(signal), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void tw_wait(unsigned signal, unsigned parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra end;\nbra again;\nend:\n}" ::"r"(signal),
+      "r"(parity)
+      : "memory");
+}
+)"},
+      {"tw_barrier", {}, R"(__device__ __forceinline__ void tw_barrier(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+)"},
+      {"tw_any", {}, R"(// True in all threads of the barrier when it is in one.
+__device__ __forceinline__ bool tw_any(int id, int threads, bool vote) {
+  int any;
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.ne.s32 p, %1, 0;\nbar.red.or.pred q, %2, %3, p;\nselp.s32 %0, 1, 0, q;\n}"
+      : "=r"(any)
+      : "r"((int)vote), "r"(id), "r"(threads)
+      : "memory");
+  return any != 0;
+}
+)"},
+      {"tw_proxy_fence", {}, R"(__device__ __forceinline__ void tw_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+)"},
+      {"tw_products", {}, R"(__device__ __forceinline__ void tw_product_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void tw_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending> __device__ __forceinline__ void tw_wait_group() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+// Keeps accesses to registers on their side of fences and waits; no instruction.
+template <int n> __device__ __forceinline__ void tw_pin(float (&r)[n]) {
+#pragma unroll
+  for (int k = 0; k < n; ++k) asm volatile("" : "+f"(r[k])::"memory");
+}
+template <int n> __device__ __forceinline__ void tw_pin(unsigned (&r)[n]) {
+#pragma unroll
+  for (int k = 0; k < n; ++k) asm volatile("" : "+r"(r[k])::"memory");
+}
+// Shared memory operand in panels of 128 bytes: address, distance to the next panel across the contracted axis, distance to the next eight rows.
+__device__ __forceinline__ unsigned long long tw_operand(unsigned address, unsigned leading, unsigned stride) {
+  return (1ull << 62) | ((unsigned long long)(stride >> 4) << 32) | ((unsigned long long)(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
+}
+)"},
+      {"tw_swizzle", {}, R"(// Bank swizzle of an offset in elements.
+template <int bits, int base, int shift> __device__ __forceinline__ int tw_swizzle(int offset) {
+  return offset ^ (((offset >> (base + shift)) & ((1 << bits) - 1)) << base);
+}
+)"},
+      {"tw_nonfinite", {}, R"(// Whether one of two packed numbers has all bits of its exponent set.
+__device__ __forceinline__ bool tw_nonfinite(unsigned pair, unsigned exponent) {
+  return (pair & exponent) == exponent || (pair & (exponent << 16)) == exponent << 16;
+}
+)"},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::string Helpers::use(const std::string& name) {
+  for (const Helper& h : library()) {
+    if (name != h.name) continue;
+    used_.insert(name);
+    for (const char* n : h.needs) use(n);
+    return name;
+  }
+  TW_CHECK(false, "no helper " + name);
+}
+
+void Helpers::use_from(const std::string& text) {
+  auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (const Helper& h : library()) {
+    const std::string source = h.text;
+    // Names that the helper defines: tw_… before a parenthesis on a line that says __forceinline__.
+    for (size_t at = 0; at < source.size();) {
+      const size_t end = source.find('\n', at);
+      const std::string line = source.substr(at, end - at);
+      at = end == std::string::npos ? source.size() : end + 1;
+      const size_t mark = line.find("__forceinline__");
+      const size_t name_at = mark == std::string::npos ? mark : line.find("tw_", mark);
+      if (name_at == std::string::npos) continue;
+      size_t stop = name_at;
+      while (stop < line.size() && word(line[stop])) ++stop;
+      const std::string name = line.substr(name_at, stop - name_at);
+      for (size_t hit = text.find(name); hit != std::string::npos; hit = text.find(name, hit + 1)) {
+        const size_t after = hit + name.size();
+        if ((hit == 0 || !word(text[hit - 1])) && (after >= text.size() || !word(text[after]))) {
+          use(h.name);
+          break;
+        }
+      }
+    }
+  }
+}
+
+std::string Helpers::use_wgmma(int n, DType dtype, bool a_in_registers, bool a_transposed, bool b_transposed) {
+  use("tw_products");
+  const std::string name = fmt::format("tw_wgmma_n{}_{}{}{}{}", n, tilewright::name(dtype), a_in_registers ? "_rs" : "", a_transposed ? "_at" : "",
+                                       b_transposed ? "_bt" : "");
+  std::string& text = made_[name];
+  if (!text.empty()) return name;
+  const int registers = n / 2;
+  std::string regs, outs;
+  for (int k = 0; k < registers; ++k) {
+    regs += fmt::format("{}%{}", k ? ", " : "", k);
+    outs += fmt::format("{}\"+f\"(d[{}])", k ? ", " : "", k);
+  }
+  const std::string shape = fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{}", n, tilewright::name(dtype), tilewright::name(dtype));
+  int next = registers;
+  std::string a_text, a_in, a_parameters;
+  if (a_in_registers) {
+    a_text = fmt::format("{{%{}, %{}, %{}, %{}}}", next, next + 1, next + 2, next + 3);
+    a_in = "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])";
+    a_parameters = "const unsigned* a";
+    next += 4;
+  } else {
+    a_text = fmt::format("%{}", next);
+    a_in = "\"l\"(a)";
+    a_parameters = "unsigned long long a";
+    next += 1;
+  }
+  const int b = next, scale = next + 1;
+  const std::string flags = a_in_registers ? fmt::format("1, 1, {}", int(b_transposed))
+                                           : fmt::format("1, 1, {}, {}", int(a_transposed), int(b_transposed));
+  text = fmt::format(
+      "// d[64, {0}] = {1} a[64, 16] b[16, {0}]\n"
+      "__device__ __forceinline__ void {2}(float* d, {3}, unsigned long long b, int accumulate) {{\n"
+      "  asm volatile(\n"
+      "      \"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{4}, 0;\\n\"\n"
+      "      \"{5} {{{6}}}, {7}, %{8}, p, {9};\\n}}\"\n"
+      "      : {10}\n"
+      "      : {11}, \"l\"(b), \"r\"(accumulate));\n"
+      "}}\n",
+      n, "(accumulate ? d : 0) +", name, a_parameters, scale, shape, regs, a_text, b, flags, outs, a_in);
+  return name;
+}
+
+std::string Helpers::use_bulk_copy(int rank) {
+  use("tw_signal");
+  const std::string name = fmt::format("tw_bulk_copy{}", rank);
+  std::string& text = made_[name];
+  if (!text.empty()) return name;
+  std::string parameters, places, values;
+  for (int k = 0; k < rank; ++k) {
+    parameters += fmt::format(", int c{}", k);
+    places += fmt::format("{}%{}", k ? ", " : "", k + 3);
+    values += fmt::format(", \"r\"(c{})", k);
+  }
+  text = fmt::format(
+      "// The box of the map at the coordinates -> shared memory; its bytes complete `signal`.\n"
+      "__device__ __forceinline__ void {0}(unsigned to, const TensorMap* map, unsigned signal{1}) {{\n"
+      "  asm volatile(\n"
+      "      \"cp.async.bulk.tensor.{2}d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {{{3}}}], [%2];\" ::\"r\"(to), \"l\"(map), "
+      "\"r\"(signal){4}\n"
+      "      : \"memory\");\n"
+      "}}\n",
+      name, parameters, rank, places, values);
+  return name;
+}
+
+std::string Helpers::text() const {
+  std::string out;
+  for (const Helper& h : library())
+    if (used_.count(h.name)) out += h.text;
+  for (const auto& [name, text] : made_) out += text;
+  return out;
+}
+
+}  // namespace tilewright::cuda_text
