@@ -98,7 +98,8 @@ bool CPrinter::closed(Expr e) {
 
 CValue CPrinter::literal(Expr e) {
   const double x = evaluate(e, {});
-  if (is_boolean(e)) return CValue::boolean(x != 0 ? "true" : "false");
+  // 0 and 1 are numbers until a condition is asked for.
+  if (is_boolean(e) && !e.is(Op::Constant)) return CValue::boolean(x != 0 ? "true" : "false");
   return literal_value(x, is_integer(e) ? CKind::Integer : CKind::Real);
 }
 
