@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "tilewright/map/interpreter_points.h"
 #include "tilewright/support/error.h"
@@ -24,7 +25,8 @@ struct MmaTables : OpCache {
     int buffer = -1;
     std::vector<int32_t> index;  ///< element of the slot, (batch, rows | depth, columns | depth); empty for views
     PointOp view;                ///< views: their index in memory
-    std::vector<int8_t> region;  ///< Local: groups that read each element
+    std::vector<int8_t> region;  ///< Local, asynchronous: the group that reads each element of the slot
+    std::vector<Unit> readers;   ///< Local, synchronous: the threads that read each entry of `index`
   };
   Operand d, a, b;
   std::vector<int32_t> d_owner;
@@ -151,36 +153,16 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
     if (refusal.empty()) refusal = refuse_layouts(*atom, rows, columns, depth, table(d, t.d, t.d_owner), table(a, t.a, a_owner), table(b, t.b, b_owner));
     if (!refusal.empty()) fault(Kind::Placement, r, fmt::format("{} refuses: {}", op.atom, refusal));
   } else if (r.spec->threads > 1) {
-    // Every owner of a result reads its row of a and its column of b itself.
-    for (int64_t n = 0; n < t.batch.size(); ++n) {
-      for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t j = 0; j < columns && d.space == Space::Registers; ++j) {
-          for (int32_t replica : buffers_[t.d.buffer].table.replicas) {
-            int owner = t.d_owner[size_t((n * rows + i) * columns + j)] + replica;
-            auto check = [&](const MmaTables::Operand& operand, const Buffer& spec, size_t k) {
-              if (spec.space != Space::Registers) return;
-              const TileTable& table = buffers_[operand.buffer].table;
-              int64_t first = operand.index[k] / table.elements;
-              bool held = std::any_of(table.replicas.begin(), table.replicas.end(), [&](int32_t x) { return first + x == owner; });
-              if (!held) fault(Kind::Placement, r, fmt::format("thread {} needs an element of {} that it does not hold", owner, spec.sym.name()));
-            };
-            for (int64_t k = 0; k < depth; ++k) {
-              check(t.a, a, size_t((n * rows + i) * depth + k));
-              check(t.b, b, size_t((n * depth + k) * columns + j));
-            }
-          }
-        }
-      }
-    }
+    find_readers(r, t);
   }
 
   // Which group reads what: rows of a belong to the group of their results, b to all.
   auto region = [&](MmaTables::Operand& operand, const Buffer& spec, bool of_rows) {
-    if (spec.space != Space::Local) return;
+    if (spec.space != Space::Local || !t.asynchronous) return;
     operand.region.assign(spec.layout.elements(), -1);
     for (size_t k = 0; k < operand.index.size(); ++k) {
       int8_t group = r.groups() == 1 ? 0 : every_group;
-      if (of_rows && t.asynchronous && rows > 0 && columns > 0) group = int8_t(t.d_owner[k / size_t(depth) * size_t(columns)] / r.spec->group);
+      if (of_rows) group = int8_t(t.d_owner[k / size_t(depth) * size_t(columns)] / r.spec->group);
       operand.region[operand.index[k]] = group;
     }
   };
@@ -188,6 +170,48 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
   region(t.b, b, false);
   cache = std::move(made);
   return static_cast<MmaTables&>(*cache);
+}
+
+/// A product by instructions: every owner of a result reads its row of a and its column of b itself.
+void Runner::find_readers(RoleState& r, MmaTables& t) {
+  const BufferState& d = buffers_[t.d.buffer];
+  const Unit role = unit(r, Scope::Role, 0);
+  const int64_t rows = t.rows.size(), columns = t.columns.size(), depth = t.depth.size();
+  if (d.spec->space == Space::Local) {
+    for (auto* operand : {&t.d, &t.a, &t.b}) operand->readers.assign(operand->index.size(), role);
+    return;
+  }
+  for (int64_t n = 0; n < t.batch.size(); ++n) {
+    std::vector<std::set<int>> of_row(static_cast<size_t>(rows)), of_column(static_cast<size_t>(columns));
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        for (int32_t replica : d.table.replicas) {
+          int owner = t.d_owner[size_t((n * rows + i) * columns + j)] + replica;
+          of_row[size_t(i)].insert(owner);
+          of_column[size_t(j)].insert(owner);
+        }
+    // Entries (n, row, k) of a and (n, k, column) of b.
+    auto see = [&](MmaTables::Operand& operand, const std::vector<std::set<int>>& owners, int64_t line_step, int64_t depth_step) {
+      const BufferState& b = buffers_[operand.buffer];
+      if (b.storage < 0) return;
+      operand.readers.resize(operand.index.size(), role);
+      for (size_t line = 0; line < owners.size(); ++line) {
+        Unit reader = owners[line].empty() ? role : Unit{Scope::Thread, *owners[line].begin()};
+        for (int owner : owners[line]) reader = cover(r, reader, {Scope::Thread, owner});
+        for (int64_t k = 0; k < depth; ++k) {
+          size_t entry = size_t(n * int64_t(owners.size()) * depth + int64_t(line) * line_step + k * depth_step);
+          operand.readers[entry] = reader;
+          if (b.spec->space != Space::Registers) continue;
+          int64_t first = operand.index[entry] / b.table.elements;
+          for (int owner : owners[line])
+            if (std::none_of(b.table.replicas.begin(), b.table.replicas.end(), [&](int32_t x) { return first + x == owner; }))
+              fault(Kind::Placement, r, fmt::format("thread {} needs an element of {} that it does not hold", owner, b.spec->sym.name()));
+        }
+      }
+    };
+    see(t.a, of_row, depth, 1);
+    see(t.b, of_column, 1, columns);
+  }
 }
 
 void Runner::execute(RoleState& r, const Mma& op) {
@@ -226,10 +250,10 @@ void Runner::execute(RoleState& r, const Mma& op) {
         read_slot(r, b, p.slots[k]);
         if (!racy_) continue;
         Slot& s = tracked(b, p.slots[k]);
-        Unit u = owner_unit(r, r.spec->threads == 1 ? 0 : -1);
-        for (int32_t e : operand.index) {
-          read_local(r, b, p.slots[k], s, e, u);
-          if (k == 0) write_local(r, b, p.slots[k], s, e, u);
+        for (size_t x = 0; x < operand.index.size(); ++x) {
+          Unit u = operand.readers.empty() ? owner_unit(r, 0) : operand.readers[x];
+          read_local(r, b, p.slots[k], s, operand.index[x], u);
+          if (k == 0) write_local(r, b, p.slots[k], s, operand.index[x], u);
         }
       }
     }

@@ -23,15 +23,6 @@ int instance(const RoleState& r, Unit u, Scope level) {
   return level == Scope::Warp ? thread / warp_threads : thread / r.spec->group;
 }
 
-/// The smallest set that holds both.
-Unit cover(const RoleState& r, Unit a, Unit b) {
-  for (int level = int(std::max(a.level, b.level)); level < int(Scope::Role); ++level) {
-    int index = instance(r, a, Scope(level));
-    if (index == instance(r, b, Scope(level))) return {Scope(level), index};
-  }
-  return {Scope::Role, 0};
-}
-
 Unit unit_of(const Access& a) { return {a.level, a.index}; }
 
 const char* plural(int64_t n) { return n == 1 ? "" : "s"; }
@@ -44,6 +35,14 @@ Unit Runner::unit(const RoleState& r, Scope level, int index) const {
   if (level == Scope::Role && r.groups() == 1) level = Scope::Group;
   if (level == Scope::Group && r.spec->threads <= warp_threads) level = Scope::Warp, index = 0;
   return {level, index};
+}
+
+Unit Runner::cover(const RoleState& r, Unit a, Unit b) const {
+  for (int level = int(std::max(a.level, b.level)); level < int(Scope::Role); ++level) {
+    int index = instance(r, a, Scope(level));
+    if (index == instance(r, b, Scope(level))) return {Scope(level), index};
+  }
+  return {Scope::Role, 0};
 }
 
 bool Runner::ordered(const RoleState& r, int64_t time, Unit first, Unit second) const {

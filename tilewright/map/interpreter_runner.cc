@@ -237,8 +237,10 @@ void Runner::run_block() {
       alive = true;
       for (int n = 0; n < burst && !r.finished; ++n) {
         if (adversary_.mode == Adversary::Mode::Random && anything_in_flight() &&
-            double(random_() >> 11) * 0x1p-53 < completion_rate_)
+            double(random_() >> 11) * 0x1p-53 < completion_rate_) {
           complete_one();
+          progress = true;
+        }
         if (!step(r)) break;
         progress = true;
       }

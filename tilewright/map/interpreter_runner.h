@@ -62,6 +62,7 @@ class Runner {
 
   // interpreter_order.cc: what is ordered before what
   Unit unit(const RoleState& r, Scope level, int index) const;  ///< widened instances that hold nothing else are narrowed
+  Unit cover(const RoleState& r, Unit a, Unit b) const;         ///< the smallest set that holds both
   bool ordered(const RoleState& r, int64_t time, Unit first, Unit second) const;  ///< by barriers of one role
   bool knows(const RoleState& r, const Access& a, Unit u) const;
   bool fenced(const RoleState& r, const Access& a) const;
@@ -120,6 +121,7 @@ class Runner {
 
   // interpreter_async.cc: products and bulk copies
   MmaTables& mma_tables(RoleState& r, const Mma& op);
+  void find_readers(RoleState& r, MmaTables& t);
   void compute(RoleState& r, const Product& p);
   template <class T> void multiply(RoleState& r, const Product& p);
   void load_view(RoleState& r, const Product& p, PointOp& view);

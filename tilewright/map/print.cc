@@ -107,11 +107,13 @@ struct OpText {
     return fmt::format("arrive {}.{}{} each {}", channel(k, o.channel), o.full ? "full" : "empty", slot(o.use), name(o.per));
   }
   std::string operator()(const CopyAsync& o) const {
-    return fmt::format("{}{} <- {}({}) by {}, {} bytes on {}.full", o.buffer.name(), slot(o.use), map_name(k, o.tensor_map),
+    std::string at = o.offset > 0 ? fmt::format(" + {}", o.offset) : "";
+    return fmt::format("{}{}{} <- {}({}) by {}, {} bytes on {}.full", o.buffer.name(), slot(o.use), at, map_name(k, o.tensor_map),
                        texts(o.coordinates), o.atom, o.bytes, channel(k, o.channel));
   }
   std::string operator()(const Copy& o) const {
-    return fmt::format("{}{} <- {}[{}] by {}{}", o.buffer.name(), slot(o.use), o.tensor.name(), texts(o.index), o.atom, where(o.frame));
+    std::string needed = o.present ? fmt::format(" where {}", to_string(o.present)) : "";
+    return fmt::format("{}{} <- {}[{}]{} by {}{}", o.buffer.name(), slot(o.use), o.tensor.name(), texts(o.index), needed, o.atom, where(o.frame));
   }
   std::string operator()(const StoreOut& o) const {
     return fmt::format("{}[{}] <- {} by {}{}", o.tensor.name(), texts(o.index), o.buffer.name(), o.atom, where(o.frame));
@@ -200,8 +202,8 @@ void print_kernel(const MappedKernel& k, std::string& out) {
     out += "\n";
   }
   for (const Channel& c : k.channels)
-    out += fmt::format("  channel {} of {}: {} slots, full by {}, empty by {}\n", c.name, names(c.buffers), c.slots, c.full_arrivals,
-                       c.empty_arrivals);
+    out += fmt::format("  channel {} of {}: {} slot{}, full by {}, empty by {}\n", c.name, names(c.buffers), c.slots, c.slots == 1 ? "" : "s",
+                       c.full_arrivals, c.empty_arrivals);
   for (const Role& r : k.roles) {
     out += fmt::format("  role {}: {} threads in groups of {}", r.name, r.threads, r.group);
     if (r.registers > 0) out += fmt::format(", {} registers", r.registers);
