@@ -64,7 +64,7 @@ class Builder {
  public:
   Builder(const Program& p, Sym axis) : program_(p), axis_(axis), names_(names_of(p)) { cascade_.axis = axis; }
 
-  Cascade run() {
+  Seen run() {
     bool used = false;
     for (size_t k = 0; k < program_.outputs.size(); ++k) {
       const Output& o = program_.outputs[k];
@@ -80,7 +80,11 @@ class Builder {
                       fmt::format("no output of the program depends on the axis `{}`", axis_.name()),
                       "stream an axis that is reduced");
     }
-    return std::move(cascade_);
+    Seen seen{std::move(cascade_), {}};
+    for (auto& [written, span] : program_.spans)
+      if (auto it = memo_.find(written.get()); it != memo_.end()) seen.written.emplace_back(it->second, span);
+    for (auto& [rounded, span] : rounded_) seen.written.emplace_back(rounded, span);
+    return seen;
   }
 
  private:
@@ -126,6 +130,7 @@ class Builder {
     if (d->dtype) {
       if (!holds_results(named.value)) return r;
       named.value = cast(*d->dtype, named.value);
+      rounded_.emplace_back(named.value, d->span);
     }
     for (size_t k = 0; k < d->axes.size(); ++k) {
       if (!contains(of_results, d->axes[k]) || !depends_on(r.arg(k), axis_)) continue;
@@ -175,8 +180,9 @@ class Builder {
   }
 
   /// The reduction of `body` over the streamed axis, written as `written`, as a read of its result.
-  Expr reduction(Reducer r, Expr body, Expr written) {
+  Expr reduction(Reducer r, Expr body, Expr written, bool names_definition = true) {
     Expr none = identity(r), present = truth();
+    body = with_outer_choice(body, none);
     if (body.is(Op::Select)) {
       if (body.arg(2) == none) {
         present = body.arg(0);
@@ -195,19 +201,41 @@ class Builder {
     k.present = present;
     k.span = program_.span_of(written);
     k.axes = axes_of(program_, axis_, {body, present});
-    k.result = Sym::fresh({.name = unique_name(wish(r, body, written), names_), .kind = SymbolKind::Tile});
+    k.result = Sym::fresh({.name = unique_name(wish(r, body, names_definition ? written : Expr()), names_), .kind = SymbolKind::Tile});
     cascade_.reductions.push_back(k);
     return read_own(k.result, k.axes);
+  }
+
+  /// k·where(c, x, none) = where(c, k·x, none) for k > 0 where `none` is infinite, for numbers k where it is 0.
+  static Expr with_outer_choice(Expr body, Expr none) {
+    if (!body.is(Op::Mul)) return body;
+    std::vector<Expr> rest = body.args();
+    auto choice = std::find_if(rest.begin(), rest.end(), [](Expr f) { return f.is(Op::Select); });
+    if (choice == rest.end()) return body;
+    const Expr where = *choice;
+    rest.erase(choice);
+    bool infinite = none.is(Op::Real);
+    for (Expr k : rest)
+      if (infinite ? !provably_positive(k) : !(none.is_constant(0) && k.number())) return body;
+    for (size_t branch : {1, 2}) {
+      if (where.arg(3 - branch) != none) continue;
+      rest.push_back(where.arg(branch));
+      Expr inside = simplify(make(Op::Mul, rest));
+      return branch == 1 ? make(Op::Select, {where.arg(0), inside, none}) : make(Op::Select, {where.arg(0), none, inside});
+    }
+    return body;
   }
 
   /// argmax(u) is the smallest index at which u equals its maximum; held as index + 1, so that the identity inf can be scaled.
   Expr visit_arg(Expr e, Expr body) {
     body = simplify(body);
     Reducer best = e->reducer == Reducer::Argmax ? Reducer::Max : Reducer::Min;
-    Expr value = reduction(best, body, e);
+    Expr value = reduction(best, body, e, false);
     const Reduction& k = *std::find_if(cascade_.reductions.begin(), cascade_.reductions.end(),
                                        [&](const Reduction& x) { return read_own(x.result, x.axes) == value; });
-    Expr at = simplify(select(logical_and(k.present, equal(k.body, value)), Expr(axis_) + 1, Expr::infinity()));
+    Expr nan = logical_not(less_equal(k.body, Expr::infinity()));  // NaN is the best of all
+    Expr first = logical_and(k.present, logical_or(equal(k.body, value), nan));
+    Expr at = simplify(select(first, Expr(axis_) + 1, Expr::infinity()));
     Expr index = reduction(Reducer::Min, at, e);
     return select(equal(index, Expr::infinity()), -1, index - 1);
   }
@@ -217,9 +245,11 @@ class Builder {
     Expr value = home_ ? home_->value : Expr();
     while (value && value.is(Op::Select)) value = value.arg(value.arg(1).number() ? 2 : 1);
     if (value == written) {
-      std::string name = home_->sym.name();
+      const std::string& own = home_->sym.name();
+      std::string name = own;
       std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-      if (name == home_->sym.name()) std::erase(names_, name);  // the result is that definition
+      if (std::find(names_.begin(), names_.end(), name) != names_.end()) name = own;
+      std::erase(names_, name);  // the result is that definition
       return name;
     }
     switch (r) {
@@ -237,6 +267,7 @@ class Builder {
   Cascade cascade_;
   std::unordered_map<const Node*, Expr> memo_;
   std::map<Sym, Named> collected_;
+  std::vector<std::pair<Expr, Span>> rounded_;
   const Definition* home_ = nullptr;
   std::vector<std::string> names_;
 };
@@ -267,7 +298,7 @@ class Chains {
 
 }  // namespace
 
-Cascade build_cascade(const Program& elaborated, Sym axis) { return Builder(elaborated, axis).run(); }
+Seen build_cascade(const Program& elaborated, Sym axis) { return Builder(elaborated, axis).run(); }
 
 }  // namespace tilewright::derivation
 

@@ -4,9 +4,14 @@
 
 namespace tilewright::derivation {
 
-/// Reductions over `axis` in dependence order and the outputs over their results; passes are not found yet (all 1). Equal reductions are one.
+/// Reductions over the axis in dependence order and the outputs over their results; passes are not found yet (all 1). Equal reductions are one.
+struct Seen {
+  Cascade cascade;
+  std::vector<std::pair<Expr, Span>> written;  ///< expressions over results, not simplified, and where they stand in the program
+};
+
 /// UserError: a reducer that is not carried, an axis that the program does not use.
-Cascade build_cascade(const Program& elaborated, Sym axis);
+Seen build_cascade(const Program& elaborated, Sym axis);
 
 /// `reads` of tensors and tiles replaced by values at their indices: `value(sym)` gives the value over `axes`, or null to keep the read.
 struct Named {

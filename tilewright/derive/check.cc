@@ -1,6 +1,7 @@
 #include "tilewright/derive/check.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -55,7 +56,17 @@ Expr Abstraction::operator()(Expr e) {
     return args.size() == 1 ? args[0] : make(e.op(), args);
   }
   std::vector<Expr> args;
-  for (Expr a : e.args()) args.push_back((*this)(a));
+  for (Expr a : e.args()) {
+    bool condition = is_boolean(a) && !a.number() && !holds_point(a);
+    args.push_back(condition ? parts(a) : (*this)(a));
+  }
+  return with_args(e, std::move(args));
+}
+
+/// A condition beside one on a point: about the same variables.
+Expr Abstraction::parts(Expr e) {
+  std::vector<Expr> args;
+  for (Expr a : e.args()) args.push_back(is_boolean(a) && !a.number() ? parts(a) : variable(a));
   return with_args(e, std::move(args));
 }
 
@@ -88,6 +99,7 @@ class Identities {
   std::vector<Check> run() {
     for (size_t a = 0; a < state_.components.size(); ++a) {
       closure(a);
+      if (chosen(a)) continue;  // by cases, all at once
       distributivity(a);
       same_point(a);
       composition(a);
@@ -134,6 +146,7 @@ class Identities {
 
   void closure(size_t a) {
     Expr after = moved(lifts_[a], 0), before = 0;
+    if (chosen(a)) return cases(a);
     if (state_.components[a].combine != Reducer::Sum) {
       report("closure", a, !holds_point(lifts_[a]) && plain(a), "its lift depends on a point that no repair follows");
       return;
@@ -141,6 +154,50 @@ class Identities {
     for (const RepairTerm& t : state_.components[a].repair)
       before = before + factors_[a][size_t(t.component)] * lifts_[size_t(t.component)];
     report("closure", a, provably_equal(after, before), fmt::format("{} against {}", to_string(after), to_string(before)));
+  }
+
+  /// A minimum that a point chooses: its lift and factor are 1 or inf by comparisons of u, ρ and ρ' alone.
+  bool chosen(size_t a) const {
+    const Component& c = state_.components[a];
+    return c.combine == Reducer::Min && c.repair.size() == 1 && c.repair[0].component == int(a) && holds_point(lifts_[a]);
+  }
+
+  /// All orders of u, ρ, ρ', ρ'' that a point can pass through, two positive bodies: closure, distributivity, identity and composition.
+  void cases(size_t a) {
+    Expr factor = factors_[a][a];
+    size_t p = 0;
+    while (p < state_.points.size() && !depends_on(lifts_[a], abstract_.rho[p])) ++p;
+    Sym rho = abstract_.rho[p], next = abstract_.next[p];
+    Expr u = abstract_(state_.points[p].u);
+    double sign = state_.points[p].kind == Point::Kind::Maximum ? 1 : -1;
+    std::vector<Sym> bodies;
+    for (Sym s : free_symbols(lifts_[a]))
+      if (s != rho && !(u == Expr(s))) bodies.push_back(s);
+    auto h = [&](double from, double to) { return evaluate(factor, {{rho, sign * from}, {next, sign * to}}); };
+    auto lift = [&](double x, double at, double body) {
+      Bindings values{{rho, sign * at}};
+      for (Sym s : bodies) values[s] = body;
+      for (Sym s : free_symbols(u)) values[s] = sign * x;
+      return evaluate(lifts_[a], values);
+    };
+    bool closed = true, distributes = true, same = true, composes = true;
+    for (double x = 0; x < 4; ++x)
+      for (double r = x; r < 4; ++r)
+        for (double r1 = r; r1 < 4; ++r1) {
+          same = same && h(r, r) == 1;
+          for (double r2 = r1; r2 < 4; ++r2) composes = composes && h(r1, r2) * h(r, r1) == h(r, r2);
+          for (double body : {1.0, 2.0}) closed = closed && lift(x, r1, body) == h(r, r1) * lift(x, r, body);
+          for (double s : {1.0, 2.0, double(INFINITY)})
+            for (double t : {1.0, 2.0, double(INFINITY)})
+              distributes = distributes && h(r, r1) * std::min(s, t) == std::min(h(r, r1) * s, h(r, r1) * t);
+        }
+    auto say = [&](const char* what, bool passed) {
+      out_.push_back({fmt::format("{} of {}", what, state_.components[a].var.name()), "expressions", passed, passed ? "" : "an order of the values breaks it"});
+    };
+    say("closure", closed);
+    say("distributivity", distributes);
+    say("identity H(ρ, ρ) = 1", same);
+    say("composition H(ρ', ρ'') H(ρ, ρ') = H(ρ, ρ'')", composes);
   }
 
   void distributivity(size_t a) {

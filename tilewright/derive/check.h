@@ -37,8 +37,8 @@ struct Abstraction {
  private:
   bool holds_point(Expr e);
   Expr variable(Expr e);
+  Expr parts(Expr e);
   const State& state_;
-  std::vector<std::pair<const Node*, bool>> known_;
 };
 
 }  // namespace tilewright::derivation

@@ -146,7 +146,7 @@ class Machine {
     for (size_t a = 0; a < lifts_.size(); ++a) {
       double size = 1, want = lifted(a, v.points, all, &size);
       double got = v.components[a];
-      bool close = want == got || std::abs(want - got) <= 1e-8 * size || (std::isnan(want) && std::isnan(got));
+      bool close = want == got || std::abs(want - got) <= 1e-8 * std::max(size, std::abs(want)) || (std::isnan(want) && std::isnan(got));
       if (!close) return fmt::format("{} is {} in place of {}", state_.components[a].var.name(), got, want);
     }
     return {};

@@ -22,7 +22,9 @@ class Deriver {
   Deriver(const Program& p, Sym axis) : program_(p), axis_(axis) {}
 
   Derivation run() {
-    Cascade cascade = build_cascade(program_, axis_);
+    Seen seen = build_cascade(program_, axis_);
+    Cascade& cascade = seen.cascade;
+    written_ = std::move(seen.written);
     names_ = names_of(program_);
     for (const Reduction& r : cascade.reductions) names_.push_back(r.result.name());
     for (Reduction& r : cascade.reductions) place(r);
@@ -147,12 +149,45 @@ class Deriver {
           notes_.push_back({w.r.result, Note::Kind::Scale, scale});
       }
       if (signs_.nonnegative(w.r.body)) signs_.set(r.result, false, true);
+    } else if (auto chosen = choice(r, nf)) {
+      w.choice = *chosen;
     } else {
-      w.peeled = peel(r.reducer, r.body, r.present, nf, signs_,
+      w.peeled = peel(r.reducer, r.body, r.present, nf, signs_, size(),
                       [&](const Leaf& l) { return axes_of(program_, axis_, {l.c, l.present}); });
       if (is_true(r.present) && signs_.nonnegative(r.body)) signs_.set(r.result, false, true);
     }
     work_.push_back(std::move(w));
+  }
+
+  /// min of a positive value where u is at its extremum: the index of a maximum.
+  std::optional<Choice> choice(const Reduction& r, NormalForm& nf) const {
+    if (r.reducer != Reducer::Min || !nf.runs(r.present) || nf.kind(r.body) != NormalForm::Kind::C) return std::nullopt;
+    Choice out;
+    for (Expr p : conditions_of(r.present)) {
+      if (!nf.runs(p)) {
+        out.present = conjunction(out.present, p);
+        continue;
+      }
+      if (out.extremum >= 0) return std::nullopt;
+      for (Expr equation : p.is(Op::Or) ? p.args() : std::vector<Expr>{p}) {
+        if (!nf.runs(equation)) continue;
+        if (!equation.is(Op::Eq) || out.extremum >= 0) return std::nullopt;
+        for (size_t k = 0; k < work_.size(); ++k) {
+          const Work& q = work_[k];
+          if (q.is_sum() || q.r.pass != r.pass || !q.peeled.plain()) continue;
+          const Leaf& leaf = q.peeled.leaves[0];
+          if (leaf.reducer != Reducer::Max && leaf.reducer != Reducer::Min) continue;
+          Expr value = read_own(q.r.result, q.r.axes);
+          bool same = (equation.arg(0) == leaf.c && equation.arg(1) == value) || (equation.arg(1) == leaf.c && equation.arg(0) == value);
+          if (same) out.extremum = int(k);
+        }
+        if (out.extremum < 0) return std::nullopt;
+      }
+      out.condition = p;
+    }
+    if (out.extremum < 0 || !provably_nonnegative(r.body)) return std::nullopt;
+    out.offset = provably_positive(r.body) ? 0 : 1;
+    return out;
   }
 
   /// Rule 10: the maximum at which the exponential of `t` is held. What is left of the exponent of R goes to the coefficient.
@@ -179,7 +214,7 @@ class Deriver {
       NormalForm plain(axis_, {}, signs_);
       Work w;
       w.r = m;
-      w.peeled = peel(m.reducer, m.body, m.present, plain, signs_, [&](const Leaf&) { return m.axes; });
+      w.peeled = peel(m.reducer, m.body, m.present, plain, signs_, size(), [&](const Leaf&) { return m.axes; });
       work_.push_back(std::move(w));
       k = int(work_.size()) - 1;
       value = read_own(m.result, m.axes);
@@ -277,7 +312,10 @@ class Deriver {
     w.r.body = sum_of(addends);
     w.r.present = present;
     w.r.axes = axes_of(program_, axis_, {w.r.body, w.r.present});
-    w.r.result = Sym::fresh(w.r.result.info());
+    Sym fresh = Sym::fresh(w.r.result.info());
+    for (auto& [result, refusal] : refusals_)
+      if (result == w.r.result) result = fresh;
+    w.r.result = fresh;
   }
 
   /// Conditions u != −inf that the normal form dropped, since an exponential is 0 there anyway.
@@ -330,9 +368,11 @@ class Deriver {
       place[k] = int(kept.size());
       kept.push_back(std::move(work_[k]));
     }
-    for (Work& w : kept)
+    for (Work& w : kept) {
       for (int& a : w.anchor)
         if (a >= 0) a = place[size_t(a)];
+      if (w.choice.extremum >= 0) w.choice.extremum = place[size_t(w.choice.extremum)];
+    }
     work_ = std::move(kept);
   }
 
@@ -356,10 +396,19 @@ class Deriver {
     return out;
   }
 
-  /// Where `subterm` was written, as far as it can be told.
+  /// Where `subterm` was written: the smallest place whose value it is; else the reduction.
   Span span_of(Expr subterm, const Reduction& r) const {
-    (void)subterm;
-    return r.span;
+    Span best;
+    for (auto& [value, span] : written_) {
+      if (value.op() == Op::Symbol || rescaled(simplify(value)) != subterm) continue;
+      if (!best || span.end - span.begin < best.end - best.begin) best = span;
+    }
+    return best ? best : r.span;
+  }
+
+  Expr size() const {
+    const Axis& a = program_.axis(axis_);
+    return a.baked() ? a.size : Expr(axis_.size());
   }
 
   const Program& program_;
@@ -367,6 +416,7 @@ class Deriver {
   Signs signs_;
   std::vector<Work> work_;
   std::map<Sym, Named> scale_;
+  std::vector<std::pair<Expr, Span>> written_;
   std::vector<std::pair<Sym, Refusal>> refusals_;
   std::vector<Note> notes_;
   std::vector<std::string> names_;

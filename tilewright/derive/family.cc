@@ -42,6 +42,8 @@ struct Key {
   Expr c, present;
   Powers powers;
   int exponential = -1;
+  int chooser = -1;   ///< the extremum that chooses
+  Expr condition;     ///< over Read(ρ)
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -79,6 +81,8 @@ class Builder {
   PassState run() {
     for (size_t k : works_) terms_[k] = all_[k].terms;
     exponential_points();
+    for (size_t k : works_)
+      if (all_[k].choice.extremum >= 0) choosers_[k] = point_of_extremum(size_t(all_[k].choice.extremum), leaf_of(size_t(all_[k].choice.extremum)).c);
     shift_points();
     hold_shifted();
     components();
@@ -122,15 +126,15 @@ class Builder {
     return int(state().points.size()) - 1;
   }
 
+  const Leaf& leaf_of(size_t work) const { return all_[work].peeled.leaves[0]; }
+
   /// The point of a plain maximum or minimum, named after it.
   int point_of_extremum(size_t work, Expr u) {
     const Work& w = all_[work];
     const Leaf& leaf = w.peeled.leaves[0];
-    std::string wish = w.r.result.name();
-    for (auto& [k, served] : served_)
-      if (k == work) wish += "_scaled";
-    auto it = std::find(names_.begin(), names_.end(), wish);
-    if (it != names_.end() && !served_.count(work)) names_.erase(it);  // the result itself is this point
+    bool itself = !served_.count(work) && u == leaf.c;
+    std::string wish = itself ? w.r.result.name() : "rho";
+    if (itself) release_name(wish);
     int p = point(leaf.reducer == Reducer::Max ? Point::Kind::Maximum : Point::Kind::Minimum, u, leaf.present, wish);
     served_.emplace(work, std::pair{p, proportion(u, leaf.c, axis_)});
     return p;
@@ -231,7 +235,16 @@ class Builder {
   Key key(size_t work, size_t term) const {
     const Term& t = terms_.at(work)[term];
     auto it = exponential_.find({work, term});
-    return {Reducer::Sum, t.c, t.present, powers(t), it == exponential_.end() ? -1 : it->second};
+    return {Reducer::Sum, t.c, t.present, powers(t), it == exponential_.end() ? -1 : it->second, -1, {}};
+  }
+
+  Key chosen(size_t work) const {
+    const Work& w = all_[work];
+    int p = choosers_.at(work);
+    Sym extremum = all_[size_t(w.choice.extremum)].r.result;
+    Key k{Reducer::Min, simplify(w.r.body + w.choice.offset), w.choice.present, {}, -1, p, {}};
+    k.condition = rewrite(w.choice.condition, [&](Expr x) { return x.is(Op::Read) && x->sym == extremum ? rho(p) : x; });
+    return k;
   }
 
   std::optional<int> find(const Key& key) const {
@@ -248,7 +261,7 @@ class Builder {
     std::vector<Expr> factors{key.c};
     for (auto& [p, n] : key.powers) factors.push_back(pow(state().points[size_t(p)].u - rho(p), n));
     if (key.exponential >= 0) factors.push_back(exp(state().points[size_t(key.exponential)].u - rho(key.exponential)));
-    c.lift = product_of(factors);
+    c.lift = key.chooser < 0 ? product_of(factors) : simplify(select(key.condition, key.c, Expr::infinity()));
     c.axes = axes_of(program_, axis_, {c.lift, c.present});
     std::string name = wish;
     if (key.reducer == Reducer::Sum && key.exponential < 0 && key.c.is_constant(1)) {
@@ -288,18 +301,20 @@ class Builder {
       release_name(w.r.result.name());  // its main component may bear it
       if (w.is_sum()) {
         for (size_t t = 0; t < terms_[k].size(); ++t) include(k, family(key(k, t), w.r.result.name()));
+      } else if (w.choice.extremum >= 0) {
+        include(k, {component(chosen(k), w.r.result.name())});
       } else {
         for (const Leaf& l : w.peeled.leaves)
           if (!served_leaf(l))
-            include(k, {component({l.reducer, l.c, l.present, {}, -1}, l.reducer == w.r.reducer ? w.r.result.name() : name(l.reducer))});
+            include(k, {component({l.reducer, l.c, l.present, {}, -1, -1, {}}, l.reducer == w.r.reducer ? w.r.result.name() : name(l.reducer))});
       }
     }
     for (size_t p = 0; p < state().points.size(); ++p) {
       Point& q = state().points[p];
       if (q.kind != Point::Kind::Mean) continue;
       Expr present = q.present;
-      int sum = family({Reducer::Sum, 1, present, {{int(p), 1}}, -1}, "d1")[0];
-      int weight = *find({Reducer::Sum, 1, present, {}, -1});
+      int sum = family({Reducer::Sum, 1, present, {{int(p), 1}}, -1, -1, {}}, "d1")[0];
+      int weight = *find({Reducer::Sum, 1, present, {}, -1, -1, {}});
       state().points[p].sum = sum;
       state().points[p].weight = weight;
     }
@@ -331,6 +346,10 @@ class Builder {
         Expr f = n - below == 1 ? shift(p) : pow(shift(p), n - below);
         if (!binomial(n, below).is_constant(1)) f = binomial(n, below) * f;
         factor = factor.is_constant(1) ? f : factor * f;
+      }
+      if (top.chooser >= 0) {  // a new extremum empties it; NaN stays the extremum once it is seen
+        Expr r = rho(top.chooser);
+        factor = select(logical_or(equal(r, next(top.chooser)), logical_not(less_equal(r, Expr::infinity()))), 1, Expr::infinity());
       }
       if (top.exponential >= 0) factor = factor.is_constant(1) ? scale(top.exponential) : factor * scale(top.exponential);
       row.insert(row.begin(), {*find(k), factor});
@@ -437,7 +456,7 @@ class Builder {
       for (size_t t = 0; t < terms_[k].size(); ++t) addends.push_back(finish_term(k, t));
       Expr sum = sum_of(addends);
       // Σ 1 over everything is the size of the axis.
-      if (auto n = find({Reducer::Sum, 1, truth(), {}, -1}))
+      if (auto n = find({Reducer::Sum, 1, truth(), {}, -1, -1, {}}))
         sum = simplify(replace_reads(sum, [&](Sym s) -> const Named* {
           static thread_local Named size;
           size = {{}, size_of_axis()};
@@ -445,10 +464,11 @@ class Builder {
         }));
       return sum;
     }
+    if (w.choice.extremum >= 0) return simplify(read_component(*find(chosen(k))) - w.choice.offset);
     std::map<Sym, Named> leaves;
     for (const Leaf& l : w.peeled.leaves) {
       auto point = served_leaf(l);
-      leaves[l.sym] = {l.axes, point ? *point : read_component(*find({l.reducer, l.c, l.present, {}, -1}))};
+      leaves[l.sym] = {l.axes, point ? *point : read_component(*find({l.reducer, l.c, l.present, {}, -1, -1, {}}))};
     }
     return simplify(replace_reads(w.peeled.value, [&](Sym s) -> const Named* {
       auto it = leaves.find(s);
@@ -484,6 +504,7 @@ class Builder {
     const Work& w = all_[k];
     Expr e = value(k);
     note_deferred(k);
+    if (w.choice.extremum >= 0) return e;  // inf when nothing was present
     if (is_true(w.r.present)) {
       const Axis& a = program_.axis(axis_);
       if (a.baked() && *a.size.number() > 0) return e;
@@ -493,7 +514,7 @@ class Builder {
     auto covered = [&](Expr condition) { return !condition.number() && gives(0, finished(condition), w.r); };
     if (!contexts.empty() && std::all_of(contexts.begin(), contexts.end(), covered)) return e;
     Expr none = is_true(w.r.present) ? equal(Expr(axis_.size()), 0)
-                                     : equal(read_component(component_late({Reducer::Sum, 1, w.r.present, {}, -1})), 0);
+                                     : equal(read_component(component_late({Reducer::Sum, 1, w.r.present, {}, -1, -1, {}})), 0);
     return simplify(select(none, identity(w.r.reducer), e));
   }
 
@@ -514,7 +535,7 @@ class Builder {
     if (w.is_sum()) {
       for (const Term& t : terms_[k])
         if (!t.coefficient.number() && !tensors_read(t.coefficient).empty()) out_.deferred.push_back({w.r.result, Note::Kind::Factor, t.coefficient});
-    } else if (!w.peeled.plain()) {
+    } else if (w.choice.extremum < 0 && !w.peeled.plain()) {
       out_.deferred.push_back({w.r.result, Note::Kind::Peeled, {}});
     }
   }
@@ -529,6 +550,7 @@ class Builder {
   std::map<size_t, std::vector<Term>> terms_;
   std::map<std::pair<size_t, size_t>, int> exponential_;
   std::map<Expr, int> shift_of_;
+  std::map<size_t, int> choosers_;  // work -> point
   std::map<size_t, std::pair<int, Proportion>> served_;  // work -> the point that carries its value
   std::vector<Key> keys_;
   std::map<size_t, std::vector<int>> family_;

@@ -21,7 +21,7 @@ class Lag {
     for (const Component& c : d_.passes[pass_].state.components) {
       if (!reads(c.lift, point_.var)) continue;
       // Only a pure scale is bounded: no difference u − ρ outside the exponential.
-      if (c.repair.size() != 1) return false;
+      if (reads(rewrite(c.lift, [](Expr x) { return x.is(Op::Exp) ? Expr(1) : x; }), point_.var)) return false;
       scaled_.push_back(c.var);
     }
     for (const CascadeOutput& o : d_.cascade.outputs)
@@ -89,10 +89,29 @@ class Lag {
     return make(Op::Select, {p, inside.is(Op::Mul) ? multiplied_in(inside) : inside, 0});
   }
 
+  /// (exp(a)·x + exp(b)·y)^q = exp(q·a) · (x + exp(b − a)·y)^q
+  static Expr common_exponential(Expr whole, Expr exponent) {
+    Expr common;
+    std::string first;
+    for (Expr a : whole.args()) {
+      std::vector<Expr> rest;
+      Expr own;
+      for (Expr f : factors_of(a)) (f.is(Op::Exp) ? own : rest.emplace_back()) = f;
+      std::string key = to_string(product_of(rest));
+      if (!own) return exponent.is_constant(1) ? whole : pow(whole, exponent);
+      if (!common || key > first) common = own, first = key;  // of terms with components before one without
+    }
+    Expr sum = 0;
+    for (Expr a : whole.args()) sum = sum + a / common;
+    return simplify(pow(common, exponent) * pow(sum, exponent));
+  }
+
   /// Positive factors leave comparisons with 0; kappa vanishes beside an infinite point, which has no other value to lag behind (an
   /// infinite maximum differs from any finite ρ by more than any threshold, so ρ is infinite with it).
   Expr without_kappa(Expr e) {
     Expr out = rewrite(e, [&](Expr x) {
+      if (x.is(Op::Pow) && x.arg(0).is(Op::Add)) return common_exponential(x.arg(0), x.arg(1));
+      if (x.is(Op::Add)) return common_exponential(x, 1);
       if ((x.is(Op::Eq) || x.is(Op::Ne)) && x.arg(1).is_constant(0) && x.arg(0).is(Op::Mul)) {
         std::vector<Expr> kept;
         for (Expr f : x.arg(0).args())
@@ -105,7 +124,10 @@ class Lag {
         if (a.is(Op::Abs) && !is_point(bare)) bare = simplify(-bare);
         if (is_point(bare)) return make(x.op(), {a.is(Op::Abs) ? make(Op::Abs, {bare}) : bare, x.arg(1)});
       }
-      if (x.is(Op::Mul)) return multiplied_in(x);
+      if (x.is(Op::Mul)) {
+        Expr product = simplify(x);
+        return product.is(Op::Mul) ? multiplied_in(product) : product;
+      }
       if (x.is(Op::Select) && says_infinite(x.arg(0)) && depends_on(x.arg(1), kappa_))
         return select(x.arg(0), simplify(substitute(x.arg(1), {{kappa_, 0}})), x.arg(2));
       return x;

@@ -37,6 +37,11 @@ size_t complexity(Expr e) {
 
 namespace {
 
+bool leads_negative(Expr e) {
+  auto n = factors_of(e)[0].number();
+  return n && *n < 0;
+}
+
 /// scale · sum, scale > 0, where the first term of the sum that is not a number has the coefficient ±1.
 std::pair<Rational, Expr> monic_sum(Expr e) {
   for (Expr a : e.args()) {
@@ -78,8 +83,22 @@ Expr monic(Expr e) {
         rest.push_back(f);
       }
     }
-    if (!changed) return x;
     Expr number = product_of(numbers);
+    if (leads_negative(number)) {  // −(a − b) = b − a, where an odd power of a difference is among the factors
+      for (Expr& f : rest) {
+        bool power = f.is(Op::Pow) && f.arg(1).rational() && f.arg(1).rational()->is_integer() && f.arg(1).rational()->num() % 2 != 0;
+        Expr sum = power ? f.arg(0) : f;
+        if (!sum.is(Op::Add)) continue;
+        std::vector<Expr> negated;
+        for (Expr a : sum.args()) negated.push_back(simplify(-a));
+        std::stable_partition(negated.begin(), negated.end(), [](Expr a) { return !leads_negative(a); });
+        f = power ? pow(make(Op::Add, negated), f.arg(1)) : make(Op::Add, negated);
+        number = simplify(-number);
+        changed = true;
+        break;
+      }
+    }
+    if (!changed) return x;
     if (!number.is_constant(1)) rest.insert(rest.begin(), number);
     return rest.size() == 1 ? rest[0] : make(Op::Mul, rest);
   });
@@ -430,6 +449,11 @@ NormalForm::Terms NormalForm::of_logarithm(Expr e) {
   return kind(sum) == Kind::Mixed && sum.is(Op::Add) ? of_sum(sum) : of(sum);
 }
 
+static bool contains(Expr e, Expr part) {
+  if (e == part) return true;
+  return std::any_of(e.args().begin(), e.args().end(), [&](Expr a) { return contains(a, part); });
+}
+
 /// where(u == −inf, 0, exp(u − r)): the exponential is 0 there anyway.
 bool NormalForm::is_exponential_guard(Expr condition, const Terms& guarded) {
   if (!condition.is(Op::Ne) || guarded.empty()) return false;
@@ -437,7 +461,9 @@ bool NormalForm::is_exponential_guard(Expr condition, const Terms& guarded) {
   auto n = condition.arg(1).number();
   if (!n || *n != -INFINITY) return false;
   for (const Term& t : guarded) {
-    if (!t.u || !t.shifts.empty()) return false;
+    if (!t.u || contains(t.c, v)) return false;  // 0 · −inf
+    for (const Shift& s : t.shifts)
+      if (contains(s.u, v)) return false;
     bool found = false;
     for (Expr a : addends_of(t.u)) {
       std::vector<Expr> scale;

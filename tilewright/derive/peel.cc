@@ -12,8 +12,8 @@ using Kind = NormalForm::Kind;
 
 class Peeler {
  public:
-  Peeler(NormalForm& nf, const Signs& signs, const std::function<std::vector<Sym>(const Leaf&)>& axes_of)
-      : nf_(nf), signs_(signs), axes_of_(axes_of) {}
+  Peeler(NormalForm& nf, const Signs& signs, Expr size, const std::function<std::vector<Sym>(const Leaf&)>& axes_of)
+      : nf_(nf), signs_(signs), size_(size), axes_of_(axes_of) {}
 
   Peeled run(Reducer r, Expr body, Expr present) {
     switch (r) {
@@ -151,7 +151,8 @@ class Peeler {
     Expr value = 0;
     for (const NormalForm::Split& s : nf_.split(body)) {
       if (is_false(s.c) || is_false(s.r)) continue;
-      Expr some = leaf(Reducer::Any, is_true(s.c) ? truth() : s.c, present);
+      bool everything = is_true(s.c) && is_true(present);
+      Expr some = everything ? logical_not(equal(size_, 0)) : leaf(Reducer::Any, s.c, present);
       Expr part = is_true(s.r) ? some : logical_and(s.r, some);
       value = is_false(value) ? part : logical_or(value, part);
     }
@@ -160,13 +161,14 @@ class Peeler {
 
   NormalForm& nf_;
   const Signs& signs_;
+  Expr size_;
   const std::function<std::vector<Sym>(const Leaf&)>& axes_of_;
   Peeled out_;
 };
 
 }  // namespace
 
-Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& signs,
+Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& signs, Expr size,
             const std::function<std::vector<Sym>(const Leaf&)>& axes_of) {
   if (nf.runs(present)) {  // as a choice inside, so that its parts are told apart
     body = r == Reducer::Any   ? simplify(logical_and(present, body))
@@ -174,7 +176,7 @@ Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& sig
                                : simplify(select(present, body, identity(r)));
     present = truth();
   }
-  return Peeler(nf, signs, axes_of).run(r, body, present);
+  return Peeler(nf, signs, size, axes_of).run(r, body, present);
 }
 
 }  // namespace tilewright::derivation

@@ -18,8 +18,8 @@ struct Peeled {
   bool plain() const { return leaves.size() == 1 && value.is(Op::Read) && value->sym == leaves[0].sym; }
 };
 
-/// max, min, prod, any, all of `body` where `present`; `axes_of` gives the axes of a leaf. Throws Mixing.
-Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& signs,
+/// max, min, prod, any, all of `body` where `present` over an axis of `size`; `axes_of` gives the axes of a leaf. Throws Mixing.
+Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& signs, Expr size,
             const std::function<std::vector<Sym>(const Leaf&)>& axes_of);
 
 }  // namespace tilewright::derivation

@@ -54,7 +54,12 @@ Readable::Readable(const Program& p, const Derivation& d) : program_(p), d_(d) {
       return x;
     });
     if (streams || trivial) continue;
-    if (value.is(Op::Select) && value.arg(2).number()) value = value.arg(1);  // inside the condition under which it takes part
+    // Inside the condition under which it takes part.
+    std::vector<Expr> factors = factors_of(value);
+    for (Expr& factor : factors)
+      if (factor.is(Op::Select) && factor.arg(2).number()) factor = factor.arg(1);
+    value = product_of(factors);
+    if (std::any_of(names_.begin(), names_.end(), [&](const Name& n) { return n.value == value; })) continue;
     names_.push_back({value, symbol(f.sym.name()), {}});
   }
   for (Name& n : names_) {
@@ -83,7 +88,8 @@ Expr Readable::plain(Expr e) const {
         if (x.arg(k) != Expr(own.first[k])) return x;
       return Expr(own.second);
     }
-    return x;
+    bool own_axes = std::all_of(x.args().begin(), x.args().end(), [](Expr a) { return a.is(Op::Symbol); });
+    return x->sym.kind() == SymbolKind::Tile && own_axes ? Expr(symbol(x->sym.name())) : x;
   });
 }
 
@@ -146,7 +152,7 @@ PointText Readable::point(const Point& p) const {
         for (const Point& q : pass.state.points)
           if (q.var == p.var) home = &pass.state;
       t.meaning = fmt::format("the mean of {} so far", u);
-      t.moves = fmt::format("{}' = {} + {} / {}", now, now, home->components[size_t(p.sum)].var.name(), home->components[size_t(p.weight)].var.name());
+      t.moves = fmt::format("{}' = {} + {} / {}, the chunk included", now, now, home->components[size_t(p.sum)].var.name(), home->components[size_t(p.weight)].var.name());
       break;
     }
   }
