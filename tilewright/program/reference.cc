@@ -193,7 +193,7 @@ double Evaluator::cost(const Output& o) const {
     if (!needed[k]) continue;
     const reference::Table& t = graph.tables[k];
     if (!t.body) continue;
-    sum += double(t.elements()) * double(t.points()) * t.operations;
+    sum += t.elements() * t.points() * t.operations;
     for (Expr part : {t.body, t.guard})
       if (part)
         for (Expr r : reference::reads_in(part)) needed[size_t(graph.table_of(r->sym))] = true;

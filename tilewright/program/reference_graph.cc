@@ -122,15 +122,15 @@ void for_each_value(Expr e, const std::function<void(Expr)>& f) {
 
 }  // namespace
 
-int64_t Table::elements() const {
-  int64_t n = 1;
-  for (int64_t s : sizes) n *= s;
+double Table::elements() const {
+  double n = 1;
+  for (int64_t s : sizes) n *= double(s);
   return n;
 }
 
-int64_t Table::points() const {
-  int64_t n = 1;
-  for (int64_t s : bound_sizes) n *= s;
+double Table::points() const {
+  double n = 1;
+  for (int64_t s : bound_sizes) n *= double(s);
   return n;
 }
 
@@ -378,7 +378,7 @@ void Graph::choose_layout(Table& t) {
 }
 
 void Graph::choose_block(Table& t, const std::vector<Expr>& reads) {
-  const double points = double(t.points());
+  const double points = t.points();
   auto varies_with_bound = [&](Expr r) {
     return std::any_of(t.bound.begin(), t.bound.end(), [&](Sym s) { return depends_on(r, s); });
   };

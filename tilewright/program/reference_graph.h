@@ -53,8 +53,8 @@ struct Table {
   double operations = 0;        ///< for one point of axes and bound
   double unit_cost = 0;         ///< estimated operations for one element when nothing is known yet
 
-  int64_t elements() const;
-  int64_t points() const;       ///< of bound
+  double elements() const;      ///< their number
+  double points() const;        ///< of bound, for each element
   bool strip_is_bound() const { return strip && (row < 0 || !(strip == axes[size_t(row)])); }
 };
 

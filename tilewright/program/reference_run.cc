@@ -1,14 +1,10 @@
 #include "tilewright/program/reference_run.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
-#include "tilewright/program/elaborate.h"
-#include "tilewright/program/reference_code.h"
-#include "tilewright/program/reference_operate.h"
+#include "tilewright/program/reference_state.h"
 
 namespace tilewright::reference {
 namespace {
@@ -24,18 +20,6 @@ constexpr int64_t eager_elements = int64_t(1) << 24;
 /// Failures that are told apart; further ones are reported as the last.
 constexpr size_t most_failures = 4096;
 
-struct Free {
-  void operator()(void* p) const { std::free(p); }
-};
-using Memory = std::unique_ptr<std::byte, Free>;
-
-/// Zeroed; large requests cost nothing until touched.
-Memory zeroed(int64_t bytes) {
-  void* p = std::calloc(size_t(std::max<int64_t>(bytes, 1)), 1);
-  if (!p) throw std::bad_alloc();
-  return Memory(static_cast<std::byte*>(p));
-}
-
 /// Why an element could not be computed.
 struct Failure {
   Expr source;
@@ -43,39 +27,18 @@ struct Failure {
   int64_t value = 0;
 };
 
-/// Where the lanes of one instruction failed: 0, or 1 + the number of a failure.
-struct Poison {
-  bool any = false;
-  std::array<uint32_t, strip_length> lane{};
-};
-
-struct State {
-  const Table* table = nullptr;
-  Code code;
-  bool compiled = false, started = false, open = true, empty = false;
-
-  // Storage.
-  int64_t element_bytes = 0, length = 1, rows = 1, blocks = 1;
-  std::vector<int64_t> row_strides;  ///< of each axis, in rows; 0 for the row axis
-  bool ready = false;                ///< whole and complete
-  Memory whole;
-  std::vector<bool> done;
-  std::unordered_map<int64_t, Memory> parts;
-  std::unordered_map<int64_t, uint32_t> failed;  ///< row · length + column -> 1 + failure
-
-  // The block at hand.
-  std::vector<Memory> own;
-  std::vector<const std::byte*> at;
-  std::vector<Poison> poisons;
-  int64_t first = 0, count = 1, lanes = 1, row_in_block = 0;
-  Memory values;    ///< accumulators, or values of a table without a reducer: strip_length of value_kind
-  Memory best;      ///< Argmax, Argmin: values at the indices in `values`
-  std::array<uint32_t, strip_length> failures{};
-  bool any_failure = false;
-};
-
-int64_t bytes_of(Kind k, size_t real) {
-  return k == Kind::real ? int64_t(real) : k == Kind::integer ? 8 : 1;
+/// The value of every bit pattern of a 16-bit float.
+const std::vector<float>& halves(DType t) {
+  static const auto table = [](DType type) {
+    std::vector<float> values(size_t(1) << 16);
+    for (size_t k = 0; k < values.size(); ++k) {
+      const uint16_t bits = uint16_t(k);
+      values[k] = float(load_element(type, &bits, 0));
+    }
+    return values;
+  };
+  static const std::vector<float> f16 = table(DType::f16), bf16 = table(DType::bf16);
+  return t == DType::f16 ? f16 : bf16;
 }
 
 template <class T>
@@ -125,6 +88,8 @@ class Runner : public Engine {
 
  private:
   void set_up(State& s, const Table& t) {
+    if (t.elements() > 0x1p60)
+      throw UserError({}, fmt::format("{} has {:g} elements, more than can be evaluated", t.sym.name(), t.elements()));
     s.table = &t;
     s.element_bytes = bytes_of(t.kind, sizeof(T));
     s.length = t.row < 0 ? 1 : t.sizes[size_t(t.row)];
@@ -255,18 +220,6 @@ class Runner : public Engine {
     if (s.table->reducer) s.best = zeroed(strip_length * 8);
   }
 
-  template <class E>
-  E* out(State& s, int reg) {
-    s.at[size_t(reg)] = s.own[size_t(reg)].get();
-    return reinterpret_cast<E*>(s.own[size_t(reg)].get());
-  }
-  template <class E>
-  Operand<E> in(const State& s, int reg) const {
-    if (reg < 0) return {};
-    return {reinterpret_cast<const E*>(s.at[size_t(reg)]), s.code.registers[size_t(reg)].vector};
-  }
-  int64_t integer(const State& s, int reg) const { return *reinterpret_cast<const int64_t*>(s.at[size_t(reg)]); }
-
   void compute(State& s, int64_t row, int64_t block, std::byte* to) {
     const Table& t = *s.table;
     s.first = block << t.shift;
@@ -285,13 +238,13 @@ class Runner : public Engine {
     }
     if (s.any_failure) s.failures.fill(0);
     s.any_failure = false;
-    if (t.reducer) clear_accumulators(s);
+    if (t.reducer) clear_accumulators<T>(s);
     if (!s.empty) {
       if (!s.started) s.open = execute(s, 0);
       s.started = true;
       if (s.open) run_level(s, 1);
     }
-    store(s, to);
+    store<T>(s, to);
     if (s.any_failure)
       for (int64_t k = 0; k < s.count; ++k)
         if (s.failures[size_t(k)]) s.failed[row * s.length + s.first + k] = s.failures[size_t(k)];
@@ -299,7 +252,7 @@ class Runner : public Engine {
 
   void run_level(State& s, size_t level) {
     if (!execute(s, level)) return;
-    if (level == s.code.loops.size() + 1) return consume(s);
+    if (level == s.code.loops.size() + 1) return consume<T>(s);
     const Loop& loop = s.code.loops[level - 1];
     if (loop.strip) {
       for (int64_t at = 0; at < loop.size; at += strip_length) {
@@ -385,12 +338,6 @@ class Runner : public Engine {
     auto divisor = in<int64_t>(s, i.b);
     for (int64_t k = 0; k < n; ++k)
       if (divisor[k] == 0 && (!mask.at || mask[k])) taint(poison, k, note({i.source, -1, 0}));
-  }
-
-  void taint(Poison& poison, int64_t lane, uint32_t failure) {
-    if (!poison.any) poison.lane.fill(0);
-    poison.any = true;
-    poison.lane[size_t(lane)] = failure;
   }
 
   void convert(State& s, const Instruction& i) {
@@ -560,14 +507,10 @@ class Runner : public Engine {
     };
     if (array.dtype == DType::f64) return typed(0.0);
     if (array.dtype == DType::f32) return typed(0.0f);
-    if (array.dtype == DType::bf16) {
+    if (bytes(array.dtype) == 2) {
       const auto* p = static_cast<const uint16_t*>(array.data);
-      for (int64_t k = 0; k < n; ++k) {
-        const uint32_t u = uint32_t(p[offset + k * step]) << 16;
-        float f;
-        std::memcpy(&f, &u, sizeof f);
-        d[k] = T(f);
-      }
+      const std::vector<float>& values = halves(array.dtype);
+      for (int64_t k = 0; k < n; ++k) d[k] = T(values[p[offset + k * step]]);
       return;
     }
     for (int64_t k = 0; k < n; ++k) d[k] = T(load_element(array.dtype, array.data, offset + k * step));
@@ -580,170 +523,6 @@ class Runner : public Engine {
       return;
     }
     for (int64_t k = 0; k < n; ++k) d[k] = int64_t(load_element(array.dtype, array.data, offset + k * step));
-  }
-
-  // ---- Accumulation ----
-
-  static constexpr bool is_extreme_index(Reducer r) { return r == Reducer::Argmax || r == Reducer::Argmin; }
-
-  void clear_accumulators(State& s) {
-    const Reducer r = *s.table->reducer;
-    auto fill = [&](auto value) { std::fill_n(reinterpret_cast<decltype(value)*>(s.values.get()), s.count, value); };
-    if (is_extreme_index(r)) return fill(int64_t(-1));
-    const bool real = s.table->value_kind == Kind::real;
-    switch (r) {
-      case Reducer::Sum: return real ? fill(T(0)) : fill(int64_t(0));
-      case Reducer::Prod: return real ? fill(T(1)) : fill(int64_t(1));
-      case Reducer::Max:
-        return real ? fill(-std::numeric_limits<T>::infinity()) : fill(std::numeric_limits<int64_t>::min());
-      case Reducer::Min:
-        return real ? fill(std::numeric_limits<T>::infinity()) : fill(std::numeric_limits<int64_t>::max());
-      case Reducer::Any: return fill(uint8_t(0));
-      case Reducer::All: return fill(uint8_t(1));
-      default: TW_CHECK(false, "the program is not elaborated");
-    }
-  }
-
-  /// The innermost level has run: its value is stored or accumulated.
-  void consume(State& s) {
-    const Table& t = *s.table;
-    const bool by_lane = !t.strip_is_bound();
-    for (Poison& p : s.poisons) {
-      if (!p.any) continue;
-      const bool wide = s.code.poisons[size_t(&p - s.poisons.data())];
-      for (int64_t k = 0; k < s.lanes; ++k)
-        if (uint32_t f = p.lane[wide ? size_t(k) : 0]) {
-          s.any_failure = true;
-          s.failures[size_t(by_lane ? k : s.row_in_block)] = f;
-        }
-    }
-    if (!t.reducer) {
-      const Operand<std::byte> value = in<std::byte>(s, s.code.value);
-      const int64_t bytes = bytes_of(t.value_kind, sizeof(T));
-      for (int64_t k = 0; k < s.count; k += value.wide ? s.count : 1)
-        std::memcpy(s.values.get() + k * bytes, value.at, size_t(value.wide ? s.count * bytes : bytes));
-      return;
-    }
-    if (is_extreme_index(*t.reducer)) {
-      if (s.code.registers[size_t(s.code.value)].kind == Kind::real) return take_extreme<T>(s, by_lane);
-      return take_extreme<int64_t>(s, by_lane);
-    }
-    switch (t.value_kind) {
-      case Kind::real:
-        if (s.code.factor >= 0) return take_products(s, by_lane);
-        return accumulate<T>(s, by_lane);
-      case Kind::integer: return accumulate<int64_t>(s, by_lane);
-      case Kind::boolean: return accumulate<uint8_t>(s, by_lane);
-    }
-  }
-
-  void take_products(State& s, bool by_lane) {
-    Operand<T> a = in<T>(s, s.code.value), b = in<T>(s, s.code.factor);
-    T* acc = reinterpret_cast<T*>(s.values.get());
-    if (!a.wide && b.wide) std::swap(a, b);
-    if (by_lane) {
-      if (b.wide) return multiply_add(acc, a.at, b.at, s.lanes);
-      if (a.wide) return multiply_add(acc, *b.at, a.at, s.lanes);
-      for (int64_t k = 0; k < s.lanes; ++k) acc[k] += *a.at * *b.at;
-    } else {
-      T& to = acc[s.row_in_block];
-      if (b.wide) to += dot(a.at, b.at, s.lanes);
-      else if (a.wide) to += sum(a.at, s.lanes) * *b.at;
-      else to += *a.at * *b.at * T(s.lanes);
-    }
-  }
-
-  template <class E>
-  void accumulate(State& s, bool by_lane) {
-    const Operand<E> value = in<E>(s, s.code.value);
-    E* acc = reinterpret_cast<E*>(s.values.get());
-    auto with = [&](auto f) {
-      if (by_lane) return map2(acc, acc, true, value.at, value.wide, s.lanes, f);
-      E x = acc[s.row_in_block];
-      for (int64_t k = 0; k < s.lanes; ++k) x = f(x, value[k]);
-      acc[s.row_in_block] = x;
-    };
-    switch (*s.table->reducer) {
-      case Reducer::Sum:
-        if constexpr (std::is_floating_point_v<E>) {
-          if (!by_lane) {
-            acc[s.row_in_block] += value.wide ? sum(value.at, s.lanes) : *value.at * E(s.lanes);
-            return;
-          }
-        }
-        if constexpr (std::is_same_v<E, int64_t>)
-          return with([](E x, E y) TW_INLINE { return E(uint64_t(x) + uint64_t(y)); });
-        return with([](E x, E y) TW_INLINE { return E(x + y); });
-      case Reducer::Prod:
-        if constexpr (std::is_same_v<E, int64_t>)
-          return with([](E x, E y) TW_INLINE { return E(uint64_t(x) * uint64_t(y)); });
-        return with([](E x, E y) TW_INLINE { return E(x * y); });
-      case Reducer::Max: return with([](E x, E y) TW_INLINE { return maximum(x, y); });
-      case Reducer::Min: return with([](E x, E y) TW_INLINE { return minimum(x, y); });
-      case Reducer::Any: return with([](E x, E y) TW_INLINE { return E(x != 0 || y != 0); });
-      case Reducer::All: return with([](E x, E y) TW_INLINE { return E(x != 0 && y != 0); });
-      default: TW_CHECK(false, "the program is not elaborated");
-    }
-  }
-
-  /// NaN counts as larger than anything (Argmax) or smaller (Argmin); the smallest index wins among equals.
-  template <class E>
-  void take_extreme(State& s, bool by_lane) {
-    const bool largest = *s.table->reducer == Reducer::Argmax;
-    const Operand<E> value = in<E>(s, s.code.value);
-    const auto mask = in<uint8_t>(s, s.code.mask);
-    const int64_t index0 = integer(s, s.code.argument);
-    auto* index = reinterpret_cast<int64_t*>(s.values.get());
-    auto* best = reinterpret_cast<E*>(s.best.get());
-    for (int64_t k = 0; k < s.lanes; ++k) {
-      if (mask.at && !mask[k]) continue;
-      const int64_t to = by_lane ? k : s.row_in_block, candidate = by_lane ? index0 : index0 + k;
-      const E x = value[k], y = best[to];
-      bool better = index[to] < 0;
-      if (!better) {
-        const bool x_nan = x != x, y_nan = y != y;
-        const bool ahead = x_nan ? !y_nan : !y_nan && (largest ? x > y : x < y);
-        const bool equal = x == y || (x_nan && y_nan);
-        better = ahead || (equal && candidate < index[to]);
-      }
-      if (!better) continue;
-      index[to] = candidate;
-      best[to] = x;
-    }
-  }
-
-  /// Values of the block to its storage, rounded as declared.
-  void store(State& s, std::byte* to) {
-    const Table& t = *s.table;
-    if (t.kind == t.value_kind && !t.rounded && !t.operand) {
-      std::memcpy(to, s.values.get(), size_t(s.count * s.element_bytes));
-      return;
-    }
-    const DType dtype = t.operand ? *t.operand : t.rounded ? *t.rounded : DType::f64;
-    const FloatRounding rounding(is_float(dtype) ? dtype : DType::f64);
-    auto with = [&](auto source) {
-      using E = decltype(source);
-      const E* a = reinterpret_cast<const E*>(s.values.get());
-      for (int64_t k = 0; k < s.count; ++k) switch (t.kind) {
-          case Kind::real: {
-            const double x = double(T(a[k]));
-            reinterpret_cast<T*>(to)[k] = T(t.operand ? rounding.significand(x) : rounding(x));
-            break;
-          }
-          case Kind::integer: {
-            int64_t& d = reinterpret_cast<int64_t*>(to)[k];
-            if constexpr (std::is_floating_point_v<E>) d = to_integer(dtype, double(a[k]));
-            else d = narrow(dtype, int64_t(a[k]));
-            break;
-          }
-          case Kind::boolean: reinterpret_cast<uint8_t*>(to)[k] = a[k] != 0; break;
-        }
-    };
-    switch (t.value_kind) {
-      case Kind::real: return with(T{});
-      case Kind::integer: return with(int64_t{});
-      case Kind::boolean: return with(uint8_t{});
-    }
   }
 
   Graph& graph_;
