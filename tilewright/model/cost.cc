@@ -123,6 +123,7 @@ class Walk {
   Factor pieces(const KernelAxis& a) const {
     Expr here = extent(t_.axes, a);
     int64_t piece = std::max<int64_t>(a.piece, 1);
+    if (advances(a) && piece >= a.block) return {Factor::Kind::Pieces, &a, 1};  // no block or chunk is empty
     if (auto q = here.rational()) return {Factor::Kind::Pieces, &a, (q->num() + piece - 1) / piece};
     return {Factor::Kind::Pieces, &a, ceildiv(here, piece)};
   }

@@ -13,14 +13,11 @@
 #include <algorithm>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/tile/index_range.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright {
 namespace {
-
-struct Bounds {
-  Expr lo, hi;
-};
 
 class Analysis {
  public:
@@ -96,7 +93,7 @@ class Analysis {
     if (!form || depends_on(form->rest, stream_.index)) return tested();
     auto coefficient = form->coefficient[0].rational();
     if (!coefficient || !coefficient->is_integer() || coefficient->num() == 0) return tested();
-    std::optional<Bounds> rest = range(form->rest);
+    std::optional<IndexRange> rest = range(form->rest);
     if (!rest) return tested();
     int64_t a = coefficient->num() < 0 ? -coefficient->num() : coefficient->num();
     int64_t chunk = stream_.block;
@@ -106,92 +103,22 @@ class Analysis {
     return {floordiv(-rest->hi + (a - 1), a * chunk), {}, ceildiv(-rest->lo, a * chunk), {}, true};
   }
 
-  /// Least and greatest value over the current block, as expressions of counters, sizes and params; nullopt
-  /// where it is not known.
-  std::optional<Bounds> range(Expr e) {
-    switch (e.op()) {
-      case Op::Constant:
-        if (e.rational()->is_integer()) return Bounds{e, e};
-        return std::nullopt;
-      case Op::Symbol: return range(e->sym);
-      case Op::Add: {
-        Bounds sum{0, 0};
-        for (Expr a : e.args()) {
-          auto r = range(a);
-          if (!r) return std::nullopt;
-          sum = {sum.lo + r->lo, sum.hi + r->hi};
-        }
-        return sum;
-      }
-      case Op::Mul: return product(e);
-      case Op::FloorDiv: {
-        auto r = range(e.arg(0));
-        auto divisor = e.arg(1).rational();
-        if (!r || !divisor || divisor->num() <= 0) return std::nullopt;
-        return Bounds{floordiv(r->lo, e.arg(1)), floordiv(r->hi, e.arg(1))};
-      }
-      case Op::Mod: {
-        auto divisor = e.arg(1).rational();
-        if (!divisor || divisor->num() <= 0 || !is_integer(e.arg(0))) return std::nullopt;
-        return Bounds{0, e.arg(1) - 1};
-      }
-      case Op::Max:
-      case Op::Min: {
-        std::optional<Bounds> all;
-        for (Expr a : e.args()) {
-          auto r = range(a);
-          if (!r) return std::nullopt;
-          if (!all)
-            all = r;
-          else if (e.is(Op::Max))
-            all = Bounds{max(all->lo, r->lo), max(all->hi, r->hi)};
-          else
-            all = Bounds{min(all->lo, r->lo), min(all->hi, r->hi)};
-        }
-        return all;
-      }
-      default: return std::nullopt;
-    }
+  std::optional<IndexRange> range(Expr e) const {
+    return index_range(e, [&](Sym s) { return range(s); });
   }
 
-  std::optional<Bounds> range(Sym s) {
-    if (s.kind() == SymbolKind::Size) return Bounds{s, s};
-    if (s.kind() != SymbolKind::Index) {
-      if (s.info().integer) return Bounds{s, s};
-      return std::nullopt;
-    }
+  /// Of an index symbol over the current block.
+  std::optional<IndexRange> range(Sym s) const {
     if (!has_axis(k_, s)) return std::nullopt;
     const KernelAxis& a = k_.axis(s);
     Expr first = origin(a);
-    if (advances(a) && a.block == 1) return Bounds{first, first};
-    if (!advances(a)) {  // an empty axis counts as one element: bounds stay in order, and nothing is visited
-                       // anyway
-      if (a.kind == KernelAxis::Kind::Whole) return Bounds{0, std::max<int64_t>(a.block - 1, 0)};
-      return Bounds{0, max(Expr(s.size()) - 1, 0)};
+    if (advances(a) && a.block == 1) return IndexRange{first, first};
+    if (!advances(
+            a)) {  // an empty axis counts as one element: bounds stay in order, and nothing is visited anyway
+      if (a.kind == KernelAxis::Kind::Whole) return IndexRange{0, std::max<int64_t>(a.block - 1, 0)};
+      return IndexRange{0, max(Expr(s.size()) - 1, 0)};
     }
-    return Bounds{first, min(first + Expr(a.block - 1), Expr(s.size()) - 1)};
-  }
-
-  std::optional<Bounds> product(Expr e) {
-    // A product of one varying factor with a constant of known sign.
-    Expr constant = 1, varying;
-    for (Expr a : e.args()) {
-      bool fixed = true;
-      for (Sym s : free_symbols(a)) fixed = fixed && s.kind() != SymbolKind::Index;
-      if (fixed && tensors_read(a).empty() && is_integer(a))
-        constant = constant * a;
-      else if (!varying)
-        varying = a;
-      else
-        return std::nullopt;
-    }
-    if (!varying) return Bounds{constant, constant};
-    auto r = range(varying);
-    if (!r) return std::nullopt;
-    constant = simplify(constant);
-    if (provably_nonnegative(constant)) return Bounds{constant * r->lo, constant * r->hi};
-    if (provably_nonnegative(simplify(-constant))) return Bounds{constant * r->hi, constant * r->lo};
-    return std::nullopt;
+    return IndexRange{first, min(first + Expr(a.block - 1), Expr(s.size()) - 1)};
   }
 
   const TileKernel& k_;

@@ -140,7 +140,9 @@ void for_each_stmt(Body& body, const std::function<void(Stmt&)>& f) {
   }
 }
 
-bool advances(const KernelAxis& a) { return a.kind != KernelAxis::Kind::Whole && a.kind != KernelAxis::Kind::Resident; }
+bool advances(const KernelAxis& a) {
+  return a.kind != KernelAxis::Kind::Whole && a.kind != KernelAxis::Kind::Resident;
+}
 
 Expr origin(const KernelAxis& a) {
   if (!advances(a)) return 0;

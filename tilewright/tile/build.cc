@@ -1,0 +1,284 @@
+// build_tiles: axes, passes, outputs and kernels of a plan.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/tile/pass.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright {
+namespace {
+
+class Builder {
+ public:
+  Builder(const Program& p, const Derivation& d, const Plan& plan) : p_(p), d_(d), plan_(plan) {}
+
+  TileProgram run() {
+    out_.name = p_.name;
+    out_.axes = p_.axes;
+    out_.plan = plan_;
+    if (plan_.split > 0)
+      split();
+    else
+      single();
+    return std::move(out_);
+  }
+
+ private:
+  void add_axes(KernelBuilder& b) {
+    for (const Cut& c : plan_.group) b.add_group(c);
+  }
+  void add_whole(KernelBuilder& b) {
+    for (Sym a : plan_.whole) {
+      auto size = p_.axis(a).size.rational();
+      b.add_whole(a, size->num());
+    }
+  }
+
+  void single() {
+    KernelBuilder b(p_, d_, plan_, out_, p_.name);
+    add_axes(b);
+    b.add_stream(plan_.stream, plan_.chunk, plan_.resident);
+    add_whole(b);
+    for (const Pass& pass : d_.passes) PassBuilder::declare(b, pass.state);
+    if (plan_.resident) {
+      b.open_loop({});
+      for (const Pass& pass : d_.passes) {
+        PassBuilder(b, pass.state, plan_.guard).chunk();
+        store_outputs(b, pass.stored);
+      }
+      b.close_loop({{0, 1, true}});
+    } else {
+      for (const Pass& pass : d_.passes) stream_pass(b, pass);
+    }
+    store_rest(b);
+    order_blocks(b.kernel());
+    b.finish();
+  }
+
+  void stream_pass(KernelBuilder& b, const Pass& pass) {
+    if (pass.state.points.empty() && pass.state.components.empty() && pass.stored.empty()) return;
+    PassBuilder::initialise(b, pass.state);
+    b.open_loop(PassBuilder::tiles(pass.state));
+    PassBuilder(b, pass.state, plan_.guard).chunk();
+    store_outputs(b, pass.stored);
+    b.close_loop(segments(b, pass));
+  }
+
+  /// Chunks that some part of the pass may need; those that every part needs whole are plain.
+  std::vector<Segment> segments(const KernelBuilder& b, const Pass& pass) {
+    std::vector<Expr> presents;
+    auto add = [&](Expr present) {
+      Expr e = simplify(bake(p_.axes, present));
+      if (std::find(presents.begin(), presents.end(), e) == presents.end()) presents.push_back(e);
+    };
+    for (const Point& x : pass.state.points) add(x.present);
+    for (const Component& c : pass.state.components) add(c.present);
+    if (!pass.stored.empty()) add(truth());
+    const TileKernel& k = b.kernel();
+    MaskBounds bounds = analyse_mask(presents[0], k, b.stream());
+    if (presents.size() > 1) {
+      bool all = std::any_of(presents.begin(), presents.end(), [](Expr e) { return is_true(e); });
+      MaskBounds some = analyse_mask(all ? truth() : make(Op::Or, presents), k, b.stream());
+      MaskBounds every = analyse_mask(make(Op::And, presents), k, b.stream());
+      bounds = {some.begin, max(some.begin, min(every.full_begin, some.limit)), {}, some.limit};
+      bounds.full_end = max(bounds.full_begin, min(every.full_end, some.limit));
+    }
+    for (Expr* e : {&bounds.begin, &bounds.full_begin, &bounds.full_end, &bounds.limit})
+      *e = simplify(bake(p_.axes, *e));
+    std::vector<Segment> parts;
+    auto part = [&](Expr lo, Expr hi, bool masked) {
+      if (lo != hi) parts.push_back({lo, hi, masked});
+    };
+    part(bounds.begin, bounds.full_begin, true);
+    part(bounds.full_begin, bounds.full_end, false);
+    part(bounds.full_end, bounds.limit, true);
+    return parts;
+  }
+
+  DType dtype_of(const KernelBuilder& b, Expr value) const {
+    if (is_boolean(value)) return DType::boolean;
+    return is_integer(value) ? DType::i64 : b.real();
+  }
+
+  /// Values into tiles, then into the outputs' arrays.
+  void store(KernelBuilder& b, const std::vector<const CascadeOutput*>& outputs) {
+    std::vector<Piece> pieces;
+    std::vector<std::pair<const Output*, Sym>> stores;
+    for (const CascadeOutput* o : outputs) {
+      const Output& output = p_.outputs[o->output];
+      Expr value = simplify(b.with_known_exponentials(guarded(b, b.tiled(o->value))));
+      if (value.is(Op::Read) && has_tile(b.kernel(), value->sym) &&
+          b.kernel().tile(value->sym).axes.size() == b.tile_axes(output.axes()).size()) {
+        stores.emplace_back(&output, value->sym);
+        continue;
+      }
+      Piece piece;
+      std::vector<Expr> at;
+      for (Sym a : output.axes()) at.push_back(a);
+      piece.tile = b.new_tile(output.sym.name(), b.axes_in(read(output.sym, at)), dtype_of(b, value));
+      piece.value = value;
+      piece.comment = "finish";
+      pieces.push_back(piece);
+      stores.emplace_back(&output, piece.tile);
+    }
+    b.emit(std::move(pieces));
+    for (const auto& [output, tile] : stores) {
+      std::vector<Expr> index;
+      for (Sym a : output->axes()) index.push_back(a);
+      b.put(Store{output->sym, std::move(index), tile});
+    }
+  }
+
+  /// where(x == −inf, 0, exp(x − ρ)) with a maximum ρ of x needs no test of elements when a ρ of −inf counts
+  /// as 0: then x is −inf as well.
+  Expr guarded(KernelBuilder& b, Expr value) {
+    const Expr none = Expr::real(-__builtin_inf());
+    return rewrite(value, [&](Expr x) {
+      if (!x.is(Op::Select) || !x.arg(2).is_constant(0) || !x.arg(0).is(Op::Ne) || x.arg(0).arg(1) != none)
+        return x;
+      Expr e = x.arg(1);
+      if (!e.is(Op::Exp)) return x;
+      for (const Pass& pass : d_.passes)
+        for (const Point& p : pass.state.points) {
+          if (p.kind != Point::Kind::Maximum || !depends_on_tile(e.arg(0), p.var)) continue;
+          Expr rho = b.at(p.var), u = simplify(e.arg(0) + rho);
+          if (u != b.tiled(p.u) || !is_scaled(u, x.arg(0).arg(0))) continue;
+          Expr known = b.with_known_exponentials(e);
+          return known != e ? known : exp(u - select(equal(rho, none), 0, rho));
+        }
+      return x;
+    });
+  }
+  static bool depends_on_tile(Expr e, Sym tile) {
+    std::vector<Sym> read = tensors_read(e);
+    return std::find(read.begin(), read.end(), tile) != read.end();
+  }
+  /// u = c·core with a positive scalar c.
+  static bool is_scaled(Expr u, Expr core) {
+    Expr c = simplify(u / core);
+    return is_scalar(c) && provably_positive(c);
+  }
+
+  void store_outputs(KernelBuilder& b, const std::vector<size_t>& stored) {
+    std::vector<const CascadeOutput*> outputs;
+    for (size_t k : stored) outputs.push_back(&d_.cascade.outputs[k]);
+    store(b, outputs);
+  }
+  void store_rest(KernelBuilder& b) {
+    std::vector<const CascadeOutput*> outputs;
+    for (const CascadeOutput& o : d_.cascade.outputs)
+      if (!o.along_stream) outputs.push_back(&o);
+    store(b, outputs);
+  }
+
+  /// Blocks are ordered from the end where later ones have more chunks, as seen at a typical size.
+  void order_blocks(TileKernel& k) {
+    if (k.grid.empty() || k.grid.back().kind != KernelAxis::Kind::Group) return;
+    const KernelAxis& last = k.grid.back();
+    const int64_t size = 1 << 14, blocks = (size + last.block - 1) / last.block;
+    for_each_stmt(k.body, [&](const Stmt& s) {
+      auto* loop = std::get_if<Loop>(&s.node);
+      if (!loop) return;
+      auto chunks = [&](int64_t block) -> int64_t {
+        std::map<Sym, int64_t> values;
+        int64_t n = 0;
+        for (const Segment& g : loop->segments)
+          for (Expr e : {g.lo, g.hi})
+            for (Sym v : free_symbols(e))
+              values[v] = v.kind() == SymbolKind::Size ? size : v == last.counter ? block : 0;
+        for (const Segment& g : loop->segments)
+          n += evaluate_integer(g.hi, values) - evaluate_integer(g.lo, values);
+        return n;
+      };
+      if (blocks > 1 && chunks(blocks - 1) > chunks(0)) k.heaviest_first = true;
+    });
+  }
+
+  /// Parts of the stream leave their states in workspaces; a second kernel merges them.
+  void split() {
+    TW_CHECK(d_.passes.size() == 1, "one pass");
+    const State& state = d_.passes[0].state;
+    Sym length = Sym::fresh({.name = plan_.stream.name() + "_parts",
+                             .kind = SymbolKind::Size,
+                             .integer = true,
+                             .nonnegative = true});
+    Sym part = Sym::fresh({.name = plan_.stream.name() + "_part",
+                           .kind = SymbolKind::Index,
+                           .integer = true,
+                           .nonnegative = true,
+                           .size = &length.info()});
+    out_.axes.push_back({part, ceildiv(plan_.stream.size(), plan_.split), {}});
+    std::vector<std::pair<Sym, Sym>> workspaces;  // symbol of the state -> workspace
+    std::vector<std::vector<Sym>> axes;           // full axes, without the part
+
+    KernelBuilder b(p_, d_, plan_, out_, p_.name + "_parts");
+    add_axes(b);
+    b.add_part(part);
+    b.add_stream(plan_.stream, plan_.chunk, false);
+    add_whole(b);
+    for (KernelAxis& a : b.kernel().inner)
+      if (a.index == plan_.stream) {
+        Expr number = b.kernel().grid.back().counter;
+        a.begin = number * Expr(plan_.split);
+        a.end = min((number + 1) * Expr(plan_.split), plan_.stream.size());
+      }
+    PassBuilder::declare(b, state);
+    stream_pass(b, d_.passes[0]);
+    auto keep = [&](Sym sym, const std::vector<Sym>& own) {
+      Workspace w{Sym::fresh({.name = sym.name() + "_parts", .kind = SymbolKind::Tensor}),
+                  {part},
+                  b.kernel().tile(sym).dtype};
+      w.axes.insert(w.axes.end(), own.begin(), own.end());
+      // Conditions and exact integers fit f32 and f64.
+      if (w.dtype != DType::f64) w.dtype = DType::f32;
+      std::vector<Expr> index(w.axes.begin(), w.axes.end());
+      b.put(Store{w.sym, index, sym});
+      workspaces.emplace_back(sym, w.sym);
+      axes.push_back(own);
+      out_.workspaces.push_back(std::move(w));
+    };
+    for (const Point& x : state.points) keep(x.var, x.axes);
+    for (const Component& c : state.components) keep(c.var, c.axes);
+    order_blocks(b.kernel());
+    b.finish();
+
+    KernelBuilder m(p_, d_, plan_, out_, p_.name + "_merge");
+    add_axes(m);
+    m.add_stream(part, 1, false);
+    add_whole(m);
+    PassBuilder::declare(m, state);
+    PassBuilder::initialise(m, state);
+    m.open_loop(PassBuilder::tiles(state));
+    std::vector<std::pair<Sym, Sym>> other;
+    for (size_t k = 0; k < workspaces.size(); ++k) {
+      const auto& [sym, workspace] = workspaces[k];
+      Sym tile = m.new_tile(sym.name() + "_part", m.tile_axes(axes[k]), m.kernel().tile(sym).dtype,
+                            Tile::Use::Operand);
+      m.give_axes(tile, axes[k]);
+      std::vector<Expr> index{part};
+      for (Sym a : axes[k]) index.push_back(a);
+      m.put(Load{tile, workspace, index, {}});
+      other.emplace_back(sym, tile);
+    }
+    merge_state(m, state, other);
+    m.close_loop({{0, length, false}});
+    store_rest(m);
+    m.finish();
+  }
+
+  const Program& p_;
+  const Derivation& d_;
+  const Plan& plan_;
+  TileProgram out_;
+};
+
+}  // namespace
+
+TileProgram build_tiles(const Program& elaborated, const Derivation& d, const Plan& plan) {
+  check_plan(elaborated, d, plan);
+  return Builder(elaborated, d, plan).run();
+}
+
+}  // namespace tilewright

@@ -1,0 +1,214 @@
+#include "tilewright/tile/machine_form.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright {
+
+bool is_true(Expr condition) {
+  if (condition.is(Op::And)) return condition.args().empty();
+  return condition.number() && *condition.number() != 0;
+}
+Expr truth() { return make(Op::And, {}); }
+Expr conjunction(Expr a, Expr b) {
+  if (is_true(a)) return b;
+  if (is_true(b)) return a;
+  return simplify(logical_and(a, b));
+}
+
+bool is_scalar(Expr e) {
+  for (Sym s : free_symbols(e))
+    if (s.kind() != SymbolKind::Size && s.kind() != SymbolKind::Param) return false;
+  return tensors_read(e).empty() && !e.is(Op::Reduce);
+}
+
+namespace {
+
+std::vector<Expr> arguments(Expr e, Op op) { return e.is(op) ? e.args() : std::vector<Expr>{e}; }
+
+Expr multiply(Expr a, Expr b) {
+  if (!a || a.is_constant(1)) return b;
+  if (!b || b.is_constant(1)) return a;
+  return a * b;
+}
+
+/// A numeric factor with its sign split off: (|c|, negative).
+std::pair<Expr, bool> magnitude(Expr c) {
+  if (auto x = c.number(); x && *x < 0) {
+    if (auto q = c.rational()) return {Expr(-*q), true};
+    return {Expr::real(-*x), true};
+  }
+  return {c, false};
+}
+
+}  // namespace
+
+Expr MachineForm::operator()(Expr e, const std::vector<Sym>& domain) {
+  domain_ = domain;
+  done_.clear();
+  return convert(e);
+}
+
+Expr MachineForm::scalar(Expr e) {
+  if (e.is(Op::Symbol) || e.number()) return e;
+  if (free_symbols(e).empty()) return Expr::real(evaluate(e, {}));
+  for (const HostScalar& s : scalars_)
+    if (s.value == e) return s.sym;
+  std::string name = fmt::format("c{}", scalars_.size() + 1);
+  Sym sym = Sym::fresh({.name = name, .kind = SymbolKind::Variable, .positive = provably_positive(e)});
+  scalars_.push_back({sym, e});
+  return sym;
+}
+
+bool MachineForm::fewer_axes(Expr e) const { return axes_of_(e).size() < domain_.size(); }
+
+Expr MachineForm::convert(Expr e) {
+  if (auto it = done_.find(e); it != done_.end()) return it->second;
+  Expr result = e;
+  if (e.args().empty() || e.is(Op::Read)) {
+    result = e;
+  } else if (is_integer(e) && !e.is(Op::Cast)) {
+    std::vector<Expr> args;
+    for (Expr a : e.args()) args.push_back(convert(a));
+    result = with_args(e, args);
+  } else if (is_scalar(e) && !is_boolean(e)) {
+    result = scalar(e);
+  } else {
+    switch (e.op()) {
+      case Op::Mul: result = product(e); break;
+      case Op::Add: result = sum(e.args()); break;
+      case Op::Exp: result = exponential(e.arg(0)); break;
+      case Op::Pow:
+        if (auto q = e.arg(1).rational()) {
+          result = power(e.arg(0), *q);
+          break;
+        }
+        [[fallthrough]];
+      default: {
+        std::vector<Expr> args;
+        for (Expr a : e.args()) args.push_back(convert(a));
+        result = with_args(e, args);
+      }
+    }
+  }
+  return done_[e] = result;
+}
+
+Expr MachineForm::power(Expr base, Rational q) {
+  Expr x = convert(base);
+  if (q == Rational(1, 2)) return sqrt(x);
+  if (q == Rational(-1, 2)) return make(Op::Rsqrt, {x});
+  if (q.is_integer() && std::abs(q.num()) <= 4 && q.num() != 0) {
+    Expr p = x;
+    for (int64_t n = std::abs(q.num()); n > 1; --n) p = p * x;
+    return q.num() < 0 ? Expr(1) / p : p;
+  }
+  return pow(x, q);
+}
+
+Expr MachineForm::product(Expr e) {
+  // (what varies along fewer axes, the coefficient among it) · (the rest): the first is computed once for each of its own elements.
+  Expr coefficient, row, row_under, over, under;
+  for (Expr f : e.args()) {
+    if (is_scalar(f)) {
+      coefficient = multiply(coefficient, f);
+    } else if (f.is(Op::Pow) && f.arg(1).rational() && f.arg(1).rational()->num() < 0 && f.arg(1).rational()->is_integer()) {
+      Expr& side = fewer_axes(f) ? row_under : under;
+      side = multiply(side, power(f.arg(0), -*f.arg(1).rational()));
+    } else {
+      Expr& side = fewer_axes(f) ? row : over;
+      side = multiply(side, convert(f));
+    }
+  }
+  if (coefficient) {
+    Expr c = scalar(simplify(coefficient));
+    Expr& side = row || row_under || !over ? row : over;
+    side = multiply(side, c);
+  }
+  if (row_under) row = (row ? row : Expr(1)) / row_under;
+  Expr result = multiply(over, row);
+  if (under) result = (result ? result : Expr(1)) / under;
+  return result;
+}
+
+Expr MachineForm::sum(const std::vector<Expr>& terms) {
+  Expr total, constant;
+  std::vector<Expr> minus;
+  for (Expr t : terms) {
+    if (is_scalar(t)) {
+      constant = constant ? constant + t : t;
+      continue;
+    }
+    // The sign of a term is that of its numeric coefficient.
+    Expr positive = t;
+    bool negative = false;
+    if (t.is(Op::Mul)) {
+      std::vector<Expr> factors = t.args();
+      auto [size, is_negative] = magnitude(factors[0]);
+      if (is_negative) {
+        negative = true;
+        factors[0] = size;
+        if (size.is_constant(1)) factors.erase(factors.begin());
+        positive = factors.size() == 1 ? factors[0] : make(Op::Mul, factors);
+      }
+    }
+    Expr x = convert(positive);
+    if (negative)
+      minus.push_back(x);
+    else
+      total = total ? total + x : x;
+  }
+  if (constant) {
+    auto [size, negative] = magnitude(scalar(simplify(constant)));
+    if (negative && total)
+      minus.push_back(size);
+    else if (negative)
+      total = scalar(simplify(constant));
+    else if (!size.is_constant(0))
+      total = total ? total + size : size;
+  }
+  if (!total && minus.size() == 1) return -minus[0];
+  if (!total) {
+    Expr all = minus[0];
+    for (size_t i = 1; i < minus.size(); ++i) all = all + minus[i];
+    return -all;
+  }
+  for (Expr m : minus) total = total - m;
+  return total;
+}
+
+Expr MachineForm::exponential(Expr a) {
+  const Expr to_binary = pow(log(2), -1);
+  std::vector<Expr> varying, row;
+  // Terms without factors of their own take log2 e together.
+  bool plain = a.is(Op::Add);
+  for (Expr t : arguments(a, Op::Add)) {
+    auto is_factor = [](Expr f) { return is_scalar(f) && !f.is_constant(-1); };
+    if (t.is(Op::Mul)) plain = plain && std::none_of(t.args().begin(), t.args().end(), is_factor);
+    plain = plain && !is_scalar(t) && fewer_axes(t) == fewer_axes(a);
+  }
+  if (plain) return exp2(convert(a) * scalar(to_binary));
+  for (Expr t : arguments(a, Op::Add)) {
+    Expr scaled = simplify(t * to_binary);
+    // A sum that stays a factor (of log2 e) takes it into each of its terms.
+    (fewer_axes(t) ? row : varying).push_back(scaled);
+  }
+  if (varying.empty()) return exp2(sum(row));
+  Expr v = sum(varying);
+  if (row.empty()) return exp2(v);
+  std::vector<Expr> negated;
+  for (Expr t : row) negated.push_back(simplify(-t));
+  return exp2(v - sum(negated));
+}
+
+Expr MachineForm::scaled_exp2(Expr coefficient, Expr core, Expr row) {
+  Expr c = scalar(simplify(coefficient * pow(log(2), -1)));
+  return exp2(multiply(core, c) - row);
+}
+
+}  // namespace tilewright

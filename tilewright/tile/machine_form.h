@@ -1,0 +1,55 @@
+// From canonical expressions to the operations that a machine has.
+#pragma once
+#include <functional>
+#include <map>
+
+#include "tilewright/tile/tile_program.h"
+
+namespace tilewright {
+
+/// Rewrites canonical expressions (simplify.h) for evaluation element by element:
+///  - Add with negative terms → Sub; Mul with negative powers → Div, or · (1/x) where x varies along fewer
+///  axes than the statement, so that the
+///    reciprocal is taken once for each of its elements; small powers → products; powers 1/2 and −1/2 → Sqrt,
+///    Rsqrt;
+///  - exp(Σ tᵢ) → exp2(Σ (tᵢ·log2 e) − r), the factor log2 e folded into constants, r the sum of the terms
+///  that vary along fewer axes;
+///  - numbers folded to one constant for each product; real subexpressions of sizes and params alone → host
+///  scalars.
+/// Integer and boolean expressions keep their form.
+class MachineForm {
+ public:
+  /// `axes_of`: the axes of tiles along which an expression varies. New host scalars are added to `scalars`.
+  MachineForm(std::vector<HostScalar>& scalars, std::function<std::vector<Sym>(Expr)> axes_of)
+      : scalars_(scalars), axes_of_(std::move(axes_of)) {}
+
+  /// `domain`: axes that the statement ranges over.
+  Expr operator()(Expr e, const std::vector<Sym>& domain);
+  /// A value free of tiles and indices: a number, a param, or a host scalar.
+  Expr scalar(Expr e);
+  /// exp2(log2 e·(coefficient·core) − row), for exp(coefficient·core − row/log2 e) with a scalar coefficient.
+  Expr scaled_exp2(Expr coefficient, Expr core, Expr row);
+
+ private:
+  Expr convert(Expr e);
+  Expr product(Expr e);
+  Expr sum(const std::vector<Expr>& terms);
+  Expr power(Expr base, Rational q);
+  Expr exponential(Expr a);
+  bool fewer_axes(Expr e) const;
+
+  std::vector<HostScalar>& scalars_;
+  std::function<std::vector<Sym>(Expr)> axes_of_;
+  std::vector<Sym> domain_;
+  std::map<Expr, Expr> done_;
+};
+
+/// The truth of a constant condition: And without arguments, or a number other than 0.
+bool is_true(Expr condition);
+/// Made of numbers, sizes and params alone.
+bool is_scalar(Expr e);
+Expr truth();
+/// `a and b` without true operands.
+Expr conjunction(Expr a, Expr b);
+
+}  // namespace tilewright
