@@ -10,7 +10,7 @@ namespace {
 /// Register budgets of the loading and the computing role; the file of 65536 registers holds 128 threads of the first and all of the second. Loads by
 /// instructions need more than issuing bulk copies does.
 std::pair<int, int> register_budgets(int groups, bool plain_loads) {
-  if (groups == 2) return plain_loads ? std::pair{40, 232} : std::pair{24, 240};
+  if (groups == 2) return plain_loads ? std::pair{56, 224} : std::pair{24, 240};
   if (groups == 3) return plain_loads ? std::pair{56, 152} : std::pair{32, 160};
   return {0, 0};
 }

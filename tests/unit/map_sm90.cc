@@ -1,0 +1,177 @@
+// Tile programs mapped to sm_90a and run by the interpreter of mapped programs: values against the definition, no race, no deadlock, no early release under
+// several adversaries; refusals by name.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/support/tile_samples.h"
+#include "tilewright/map/interpreter.h"
+#include "tilewright/map/mapped.h"
+#include "tilewright/program/reference.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::testing {
+namespace {
+
+struct Array {
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> data;
+  int64_t size() const {
+    int64_t n = 1;
+    for (int64_t s : shape) n *= s;
+    return n;
+  }
+};
+
+Array filled(DType t, std::vector<int64_t> shape, unsigned seed) {
+  Array a{t, std::move(shape), {}};
+  a.data.resize(size_t(std::max<int64_t>(1, a.size()) * bytes(t)));
+  std::mt19937 rng(seed);
+  std::normal_distribution<double> normal;
+  for (int64_t k = 0; k < a.size(); ++k) store_element(t, a.data.data(), k, normal(rng));
+  return a;
+}
+
+struct Case {
+  TileSample sample;
+  Sizes sizes;
+  std::map<std::string, Array> inputs, outputs;
+
+  Case(TileSample s, const std::map<std::string, int64_t>& lengths) : sample(std::move(s)) {
+    for (const Axis& a : sample.program.axes)
+      sizes[a.index.size()] = a.baked() ? a.size.rational()->num() : lengths.at(a.name());
+    unsigned seed = 7;
+    for (const Input& in : sample.program.inputs) inputs[in.sym.name()] = filled(in.dtype, shape_of(in.dims, sizes), seed++);
+    for (const Output& out : sample.program.outputs) outputs[out.sym.name()] = filled(out.dtype, shape_of(out.dims, sizes), seed++);
+  }
+  Case& roles(int loaders, int computers) {
+    sample.tiles.plan.loaders = loaders;
+    sample.tiles.plan.computers = computers;
+    return *this;
+  }
+  std::map<std::string, ArrayView> views() const {
+    std::map<std::string, ArrayView> v;
+    for (auto& [name, a] : inputs) v[name] = {a.dtype, a.data.data(), a.shape, {}};
+    return v;
+  }
+  /// Largest difference to the definition in f64; NaN where only one side is NaN.
+  double error(LayoutClass layout, const Adversary& adversary = {}) {
+    const MappedProgram m = map_sm90(sample.program, sample.tiles, sm90(), layout);
+    std::map<std::string, MutableArray> out;
+    for (auto& [name, a] : outputs) out[name] = {a.dtype, a.data.data(), a.shape, {}};
+    interpret(sample.program, m, sizes, views(), {}, out, adversary);
+    Evaluator reference(sample.program, sizes, views(), {}, Precision::f64);
+    double worst = 0;
+    for (const Output& o : sample.program.outputs) {
+      const std::vector<double> expected = reference.all(o);
+      const Array& got = outputs[o.sym.name()];
+      for (size_t k = 0; k < expected.size(); ++k) {
+        const double x = load_element(got.dtype, got.data.data(), int64_t(k));
+        if (std::isnan(x) && std::isnan(expected[k])) continue;
+        const double difference = x == expected[k] ? 0 : std::fabs(x - expected[k]);
+        if (!(difference <= worst)) worst = difference;
+      }
+    }
+    return worst;
+  }
+};
+
+std::map<std::string, int64_t> attention_sizes(int64_t i, int64_t j) { return {{"b", 1}, {"h", 2}, {"i", i}, {"j", j}}; }
+
+const Adversary adversaries[] = {{1, Adversary::Mode::Random}, {2, Adversary::Mode::Eager}, {3, Adversary::Mode::Lazy}};
+
+TEST(MapSm90, PipelinedProductsUnderEveryGuard) {
+  for (Guard guard : {Guard::Always, Guard::Moved, Guard::Threshold, Guard::Speculative}) {
+    for (bool causal : {false, true}) {
+      for (const Adversary& a : adversaries) {
+        Case run(attention_sample({.guard = guard, .causal = causal, .chunk = 32, .features = 64}), attention_sizes(130, 150));
+        EXPECT_LT(run.roles(1, 2).error(LayoutClass::Aligned, a), 4e-3) << name(guard) << " causal " << causal;
+      }
+    }
+  }
+}
+
+TEST(MapSm90, CopiesByInstructions) {
+  Case run(attention_sample({.chunk = 32, .features = 64}), attention_sizes(130, 100));
+  EXPECT_LT(run.roles(1, 2).error(LayoutClass::General), 4e-3);
+}
+
+TEST(MapSm90, ComputingThreadsThatLoadThemselves) {
+  Case run(attention_sample({.block = 64, .chunk = 32, .features = 64, .stages = 1}), attention_sizes(70, 100));
+  EXPECT_LT(run.roles(0, 1).error(LayoutClass::Aligned), 4e-3);
+}
+
+TEST(MapSm90, ProductsByFma) {
+  Case run(attention_sample({.dtype = DType::f32, .chunk = 16, .features = 32}), attention_sizes(130, 50));
+  EXPECT_LT(run.roles(1, 2).error(LayoutClass::Aligned), 1e-5);
+  Case general(attention_sample({.dtype = DType::f32, .chunk = 16, .features = 32}), attention_sizes(64, 50));
+  EXPECT_LT(general.roles(1, 2).error(LayoutClass::General), 1e-5);
+}
+
+TEST(MapSm90, FeaturesThatAreNoWholePanels) {
+  for (int64_t features : {32, 72, 80}) {
+    Case run(attention_sample({.chunk = 32, .features = features}), attention_sizes(130, 70));
+    EXPECT_LT(run.roles(1, 2).error(LayoutClass::Aligned), 4e-3) << features;
+  }
+}
+
+TEST(MapSm90, NonFiniteElementsBehindAMask) {
+  for (Guard guard : {Guard::Always, Guard::Speculative}) {
+    Case run(attention_sample({.guard = guard, .chunk = 32, .features = 64}), attention_sizes(40, 40));
+    // Row 20 of V and K are seen by rows 20 and later only.
+    for (const char* tensor : {"V", "K"})
+      for (int64_t e = 0; e < 64; ++e) store_element(DType::f16, run.inputs[tensor].data.data(), 20 * 64 + e, e % 2 ? NAN : INFINITY);
+    run.roles(1, 2);
+    run.error(LayoutClass::Aligned);
+    const Array& o = run.outputs["O"];
+    for (int64_t i = 0; i < 40; ++i) {
+      const bool finite = std::isfinite(load_element(o.dtype, o.data.data(), i * 64 + 1));
+      EXPECT_EQ(finite, i < 20) << i;
+    }
+  }
+}
+
+TEST(MapSm90, RowsThatSeeNothingAndEmptyAxes) {
+  Case nothing(attention_sample({.guard = Guard::Speculative, .chunk = 32, .features = 64}), attention_sizes(90, 33));
+  EXPECT_LT(nothing.roles(1, 2).error(LayoutClass::Aligned), 4e-3);
+  Case empty(attention_sample({.chunk = 32, .features = 64}), attention_sizes(5, 0));
+  EXPECT_EQ(empty.roles(1, 2).error(LayoutClass::Aligned), 0);
+}
+
+TEST(MapSm90, RowsInRegisters) {
+  for (DType t : {DType::f32, DType::f16}) {
+    for (int64_t n : {1, 1000, 8192}) {
+      Case run(resident_softmax_sample(t), {{"r", 2}, {"j", n}});
+      EXPECT_LT(run.roles(0, 2).error(n % 8 ? LayoutClass::General : LayoutClass::Aligned), t == DType::f32 ? 1e-6 : 1e-3) << n;
+    }
+    Case two(two_pass_softmax_sample(t), {{"r", 2}, {"j", 2500}});
+    EXPECT_LT(two.roles(0, 2).error(LayoutClass::General), t == DType::f32 ? 1e-6 : 1e-3);
+  }
+}
+
+TEST(MapSm90, RankOneRepairsOfAnAccumulator) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32}) {
+    Case run(layernorm_matmul_sample(t), {{"r", 3}, {"n", 40}});
+    EXPECT_LT(run.roles(1, 1).error(LayoutClass::Aligned), t == DType::f32 ? 1e-3 : t == DType::f16 ? 0.2 : 1.5) << name(t);
+  }
+}
+
+TEST(MapSm90, SaysWhatDoesNotFit) {
+  TileSample big = attention_sample({.chunk = 256, .features = 256});
+  big.tiles.plan.loaders = 1;
+  big.tiles.plan.computers = 2;
+  try {
+    map_sm90(big.program, big.tiles, sm90(), LayoutClass::Aligned);
+    FAIL() << "a plan that needs more than there is was accepted";
+  } catch (const UserError& e) {
+    const std::string text = e.diagnostics()[0].what;
+    EXPECT_TRUE(text.find("registers") != std::string::npos || text.find("shared memory") != std::string::npos) << text;
+  }
+  big.tiles.plan.loaders = 2;
+  EXPECT_THROW(map_sm90(big.program, big.tiles, sm90(), LayoutClass::Aligned), UserError);
+}
+
+}  // namespace
+}  // namespace tilewright::testing
