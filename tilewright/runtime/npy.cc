@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #include "tilewright/runtime/cache.h"
 #include "tilewright/support/error.h"
@@ -39,11 +39,15 @@ class Reader {
     const std::vector<int64_t> shape = shape_of(value_of(text, "shape"));
 
     const Stored stored = stored_type(descr);
+    const auto available = static_cast<int64_t>(f.size() - begin - header);
+    // Before anything is allocated: a damaged shape may ask for any amount.
+    const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+    double needed = static_cast<double>(empty ? 0 : stored.size);
+    for (int64_t extent : shape) needed *= static_cast<double>(extent);
+    if (needed != static_cast<double>(available))
+      fail(fmt::format("{} bytes of data where shape [{}] of {} needs {:.0f}", available, fmt::join(shape, ", "), descr, needed), "the file is truncated or damaged: write it again");
     HostArray a = allocate(dtype_, shape);
     const int64_t n = a.elements();
-    const auto available = static_cast<int64_t>(f.size() - begin - header);
-    if (n * stored.size != available)
-      fail(fmt::format("{} bytes of data where shape [{}] of {} needs {}", available, fmt::join(shape, ", "), descr, n * stored.size), "the file is truncated or damaged: write it again");
     const char* data = f.data() + begin + header;
     if (stored.bits) {
       std::memcpy(a.data.get(), data, static_cast<size_t>(n * stored.size));
@@ -52,7 +56,10 @@ class Reader {
         if (stored.type == DType::i64 && dtype_ == DType::i64) {
           std::memcpy(static_cast<char*>(a.data.get()) + 8 * k, data + 8 * k, 8);  // a double would lose low bits
         } else {
-          store_element(dtype_, a.data.get(), k, load_element(stored.type, data, k));
+          const double x = load_element(stored.type, data, k);
+          if (is_integer(dtype_) && round_to(dtype_, x) != x)
+            fail(fmt::format("element {} is {}, which {} cannot hold", k, integer_text(stored.type, data, k), tilewright::name(dtype_)), "save values that fit, or declare the input i64");
+          store_element(dtype_, a.data.get(), k, x);
         }
       }
     }
@@ -68,6 +75,13 @@ class Reader {
   }
 
  private:
+  static std::string integer_text(DType t, const char* data, int64_t k) {
+    if (t != DType::i64) return fmt::format("{}", load_element(t, data, k));
+    int64_t value;
+    std::memcpy(&value, data + 8 * k, 8);
+    return fmt::format("{}", value);
+  }
+
   struct Stored {
     DType type;
     int64_t size;
