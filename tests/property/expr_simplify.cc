@@ -1,5 +1,6 @@
-// Random expressions: simplify() and expand() keep the value at sampled points, simplify() is idempotent, bounds() holds the value,
-// derivative() agrees with a difference quotient, affine() with the expression. A failing expression is shrunk before it is printed.
+// Random expressions: simplify() and expand() keep the value at sampled points, simplify() is idempotent,
+// bounds() holds the value, derivative() agrees with a difference quotient, affine() with the expression. A
+// failing expression is shrunk before it is printed.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -31,9 +32,11 @@ Sym symbol(const char* name, SymbolKind kind, bool integer, bool positive, const
 
 struct World {
   Sym n = symbol("a", SymbolKind::Size, true, false), m = symbol("b", SymbolKind::Size, true, false);
-  Sym a = symbol("a", SymbolKind::Index, true, false, &n.info()), b = symbol("b", SymbolKind::Index, true, false, &m.info());
+  Sym a = symbol("a", SymbolKind::Index, true, false, &n.info()),
+      b = symbol("b", SymbolKind::Index, true, false, &m.info());
   Sym i = symbol("i", SymbolKind::Variable, true, false), k = symbol("k", SymbolKind::Variable, true, false);
-  Sym x = symbol("x", SymbolKind::Variable, false, false), y = symbol("y", SymbolKind::Variable, false, false);
+  Sym x = symbol("x", SymbolKind::Variable, false, false),
+      y = symbol("y", SymbolKind::Variable, false, false);
   Sym p = symbol("p", SymbolKind::Param, false, true);
   Sym T = symbol("T", SymbolKind::Tensor, false, false), U = symbol("U", SymbolKind::Tensor, true, false);
 };
@@ -52,8 +55,8 @@ double element(Sym t, const std::vector<int64_t>& index) {
 
 enum class Want { integer, exact, real, boolean };
 
-/// Random expressions. `exact` ones are polynomials and selections of dyadic numbers whose evaluation does not round, so that comparisons
-/// and steps of them are decided alike before and after simplification.
+/// Random expressions. `exact` ones are polynomials and selections of dyadic numbers whose evaluation does
+/// not round, so that comparisons and steps of them are decided alike before and after simplification.
 class Generator {
  public:
   explicit Generator(uint64_t s) : random_(s) {}
@@ -169,12 +172,15 @@ class Generator {
     switch (below(6)) {
       case 0: inner = element * exact(depth - 1); break;
       case 1: inner = element + other * Expr(2); break;
-      case 2: inner = select(less_equal(Expr(w.a) + w.i, Expr(w.b) + w.k), element * exact(depth - 2), Expr(0)); break;
+      case 2:
+        inner = select(less_equal(Expr(w.a) + w.i, Expr(w.b) + w.k), element * exact(depth - 2), Expr(0));
+        break;
       case 3: inner = exp(element) * other; break;
       case 4: inner = exact(depth - 1); break;
       default: inner = Expr(w.p) * element + exact(depth - 2); break;
     }
-    Reducer r = std::vector{Reducer::Sum, Reducer::Sum, Reducer::Sum, Reducer::Max, Reducer::Min}[size_t(below(5))];
+    Reducer r =
+        std::vector{Reducer::Sum, Reducer::Sum, Reducer::Sum, Reducer::Max, Reducer::Min}[size_t(below(5))];
     if (below(3) == 0) return reduce(r, {w.a}, reduce(r, {w.b}, inner));
     Expr both = reduce(r, {w.b, w.a}, inner);
     return below(2) ? both : both * both;
@@ -226,8 +232,8 @@ void subexpressions(Expr e, std::set<Expr>& out) {
   for (Expr a : e.args()) subexpressions(a, out);
 }
 
-/// Identities are over the reals: a point counts only where each part of the expression is an ordinary number of moderate size. Parts under
-/// a reduction are covered by its value.
+/// Identities are over the reals: a point counts only where each part of the expression is an ordinary number
+/// of moderate size. Parts under a reduction are covered by its value.
 bool ordinary(Expr e, const Bindings& b) {
   const World& w = world();
   std::set<Expr> parts;
@@ -236,7 +242,8 @@ bool ordinary(Expr e, const Bindings& b) {
     if (depends_on(s, w.a) || depends_on(s, w.b)) continue;
     double v = evaluate(s, b, element);
     if (!std::isfinite(v) || std::fabs(v) > 1e5) return false;
-    if (s.is(Op::Div) || s.is(Op::Rsqrt) || s.is(Op::Log) || s.is(Op::Log2) || s.is(Op::Pow) || s.is(Op::Sqrt))
+    if (s.is(Op::Div) || s.is(Op::Rsqrt) || s.is(Op::Log) || s.is(Op::Log2) || s.is(Op::Pow) ||
+        s.is(Op::Sqrt))
       if (std::fabs(evaluate(s.arg(s.is(Op::Div) ? 1 : 0), b, element)) < 1e-3) return false;
   }
   return true;
@@ -270,8 +277,13 @@ std::string check_simplify(Expr e) {
       return "not idempotent: " + to_string(x) + " -> " + to_string(again);
     if (simplify(x) != x) return "part is not canonical: " + to_string(x) + " -> " + to_string(simplify(x));
     switch (x.op()) {
-      case Op::Sub: case Op::Div: case Op::Neg: case Op::Exp2: case Op::Log2: case Op::Sqrt: case Op::Rsqrt:
-        return "raw operator in canonical form: " + to_string(x);
+      case Op::Sub:
+      case Op::Div:
+      case Op::Neg:
+      case Op::Exp2:
+      case Op::Log2:
+      case Op::Sqrt:
+      case Op::Rsqrt: return "raw operator in canonical form: " + to_string(x);
       default: break;
     }
   }
@@ -291,8 +303,10 @@ std::string check_bounds(Expr e) {
   for (const Bindings& b : points(7, 6)) {
     if (!ordinary(e, b)) continue;
     double v = evaluate(e, b, element), slack = 1e-9 * (1 + std::fabs(v));
-    if (v < range.lo - slack || v > range.hi + slack) return fmt::format("{} outside [{}, {}]", v, range.lo, range.hi);
-    if (v < after.lo - slack || v > after.hi + slack) return fmt::format("{} outside [{}, {}] after", v, after.lo, after.hi);
+    if (v < range.lo - slack || v > range.hi + slack)
+      return fmt::format("{} outside [{}, {}]", v, range.lo, range.hi);
+    if (v < after.lo - slack || v > after.hi + slack)
+      return fmt::format("{} outside [{}, {}] after", v, after.lo, after.hi);
     if ((positive && v < 0) || (nonnegative && v < 0)) return fmt::format("{} has the wrong sign", v);
     Ranges narrow;
     for (Sym s : {w.i, w.k, w.x, w.y, w.p, w.n, w.m}) narrow[s] = {b.at(s), b.at(s) + 1};
@@ -315,7 +329,8 @@ std::string check_derivative(Expr e) {
     const double h = 1e-4;
     if (!ordinary(e, at(-2 * h)) || !ordinary(e, at(2 * h)) || !ordinary(e, at(0))) continue;
     auto f = [&](double dx) { return evaluate(e, at(dx), element); };
-    double wide = (f(2 * h) - f(-2 * h)) / (4 * h), slim = (f(h) - f(-h)) / (2 * h), known = evaluate(*d, at(0), element);
+    double wide = (f(2 * h) - f(-2 * h)) / (4 * h), slim = (f(h) - f(-h)) / (2 * h),
+           known = evaluate(*d, at(0), element);
     if (std::fabs(wide - slim) > 1e-3 * (1 + std::fabs(slim))) continue;  // not smooth enough here to compare
     if (!(std::fabs(known - slim) <= 2e-2 * (1 + std::fabs(slim))))
       return fmt::format("derivative {} = {}, difference quotient {}", to_string(*d), known, slim);
@@ -333,8 +348,9 @@ std::string check_affine(Expr e) {
   return same_value(e, sum, "affine");
 }
 
-/// The same expression written otherwise: operands swapped and regrouped, a - b as a + -1·b, a / b as a·b^-1, roots as powers, exp as exp2,
-/// branches swapped under a negated condition, comparisons of integers turned round and shifted, not pushed in.
+/// The same expression written otherwise: operands swapped and regrouped, a - b as a + -1·b, a / b as a·b^-1,
+/// roots as powers, exp as exp2, branches swapped under a negated condition, comparisons of integers turned
+/// round and shifted, not pushed in.
 class Respeller {
  public:
   explicit Respeller(uint64_t s) : random_(s) {}
@@ -361,7 +377,8 @@ class Respeller {
           Expr tail = make(e.op(), std::vector<Expr>(args.begin() + 1, args.end()));
           return make(e.op(), {tail, args[0]});
         }
-        if (e.is(Op::And) && maybe()) return logical_not(logical_or(logical_not(args[0]), logical_not(args[1])));
+        if (e.is(Op::And) && maybe())
+          return logical_not(logical_or(logical_not(args[0]), logical_not(args[1])));
         return make(e.op(), args);
       case Op::Sub: return maybe() ? arg(0) + -arg(1) : Expr(-1) * arg(1) + arg(0);
       case Op::Neg: return maybe() ? Expr(0) - arg(0) : Expr(-1) * arg(0);
@@ -398,16 +415,19 @@ class Respeller {
 
 std::string check_respelling(Expr e) {
   auto at = points(3, 3);
-  if (std::none_of(at.begin(), at.end(), [&](const Bindings& b) { return ordinary(e, b); })) return "";  // 1/0 and the like
+  if (std::none_of(at.begin(), at.end(), [&](const Bindings& b) { return ordinary(e, b); }))
+    return "";  // 1/0 and the like
   for (uint64_t s = 1; s <= 3; ++s) {
     Expr other = Respeller(s)(e);
     if (simplify(e) != simplify(other))
-      return fmt::format("{}\n  is not canonical: {}\n                    {}", to_string(other), to_string(simplify(e)), to_string(simplify(other)));
+      return fmt::format("{}\n  is not canonical: {}\n                    {}", to_string(other),
+                         to_string(simplify(e)), to_string(simplify(other)));
   }
   return "";
 }
 
-/// Smaller expressions of the same kind: parts, and the expression with a part replaced by one of its arguments or by a leaf.
+/// Smaller expressions of the same kind: parts, and the expression with a part replaced by one of its
+/// arguments or by a leaf.
 std::vector<Expr> smaller(Expr e) {
   std::vector<Expr> out;
   for (Expr a : e.args()) out.push_back(a);

@@ -4,7 +4,8 @@
 
 namespace tilewright {
 
-inline Sym test_symbol(const std::string& name, SymbolKind kind, bool integer = false, bool positive = false) {
+inline Sym test_symbol(const std::string& name, SymbolKind kind, bool integer = false,
+                       bool positive = false) {
   SymbolInfo s;
   s.name = name;
   s.kind = kind;
@@ -25,7 +26,9 @@ inline Sym test_axis(const std::string& name) {
 
 inline Sym test_variable(const std::string& name) { return test_symbol(name, SymbolKind::Variable); }
 inline Sym test_param(const std::string& name) { return test_symbol(name, SymbolKind::Param); }
-inline Sym test_positive(const std::string& name) { return test_symbol(name, SymbolKind::Param, false, true); }
+inline Sym test_positive(const std::string& name) {
+  return test_symbol(name, SymbolKind::Param, false, true);
+}
 inline Sym test_counter(const std::string& name) { return test_symbol(name, SymbolKind::Variable, true); }
 inline Sym test_tensor(const std::string& name) { return test_symbol(name, SymbolKind::Tensor); }
 inline Sym test_integers(const std::string& name) { return test_symbol(name, SymbolKind::Tensor, true); }

@@ -23,7 +23,8 @@ struct Canonical : testing::Test {
                                         << to_string(q) << "  =>  " << to_string(simplify(q));
   }
   static void is(Expr p, Expr q) {
-    EXPECT_EQ(simplify(p), q) << to_string(p) << "  =>  " << to_string(simplify(p)) << ", not " << to_string(q);
+    EXPECT_EQ(simplify(p), q) << to_string(p) << "  =>  " << to_string(simplify(p)) << ", not "
+                              << to_string(q);
   }
   Expr sum(std::vector<Sym> axes, Expr e) { return reduce(Reducer::Sum, std::move(axes), e); }
   Expr top(std::vector<Sym> axes, Expr e) { return reduce(Reducer::Max, std::move(axes), e); }
@@ -49,6 +50,13 @@ TEST_F(Canonical, Products) {
   is(Expr(0) * i, 0);
   EXPECT_TRUE(simplify(Expr(0) * s).is(Op::Mul)) << "0·inf is not 0";
   meets(Expr(0) * s * 3, Expr(0) * s);
+}
+
+TEST_F(Canonical, MeansAreNotScaledUp) {
+  Expr mean = sum({j}, s) / 4096;
+  EXPECT_EQ(to_string(simplify((s - mean) * t)), "K[j] * (Q[i, j] - sum[j](Q[i, j]) / 4096)");
+  EXPECT_EQ(to_string(simplify(pow(s - mean, 2))), "(Q[i, j] - sum[j](Q[i, j]) / 4096) ** 2");
+  meets((2 * s - 2 * mean) * t, 2 * ((s - mean) * t));
 }
 
 TEST_F(Canonical, RootsOfNumbers) {
@@ -110,7 +118,8 @@ TEST_F(Canonical, IntegerComparisons) {
 }
 
 TEST_F(Canonical, RealComparisonsKeepNan) {
-  EXPECT_EQ(simplify(logical_not(less(s, t))).op(), Op::Not) << "t <= s is false for NaN, not (s < t) is true";
+  EXPECT_EQ(simplify(logical_not(less(s, t))).op(), Op::Not)
+      << "t <= s is false for NaN, not (s < t) is true";
   meets(logical_not(logical_not(less(s, t))), less(s, t));
   is(equal(s, s), 1);
   is(less(s, s), 0);
@@ -172,7 +181,7 @@ TEST_F(Canonical, BranchesKnowTheCondition) {
   Expr p = less_equal(j, i), q = less(t, u);
   meets(select(p, select(p, s, t) + 1, select(p, t, u)), select(p, s + 1, u));
   meets(select(logical_and(p, q), exp(select(q, s, t)), 0), select(logical_and(p, q), exp(s), 0));
-  meets(select(p, select(less(j, Expr(i) + 3), s, t), u), select(p, s, u));  // implied by j <= i
+  meets(select(p, select(less(j, Expr(i) + 3), s, t), u), select(p, s, u));        // implied by j <= i
   meets(select(p, t, select(less_equal(j, Expr(i) - 2), s, u)), select(p, t, u));  // excluded by i < j
   // Under a reduction that binds j, j <= i is another condition.
   Expr inner = top({j}, select(p, s, kMinus));
@@ -187,7 +196,8 @@ TEST_F(Canonical, ScaleAroundAMask) {
   meets(select(p, s / sqrt(Expr(128)), kMinus), select(p, s, kMinus) / sqrt(Expr(128)));
   meets(select(p, Expr(c) * s, kMinus), Expr(c) * select(p, s, kMinus));
   EXPECT_NE(simplify(select(p, -s, kMinus)), simplify(-select(p, s, kMinus))) << "-(-inf) is inf";
-  EXPECT_NE(simplify(select(p, Expr(w) * s, kMinus)), simplify(Expr(w) * select(p, s, kMinus))) << "w has no sign";
+  EXPECT_NE(simplify(select(p, Expr(w) * s, kMinus)), simplify(Expr(w) * select(p, s, kMinus)))
+      << "w has no sign";
   Expr masked = select(p, s, kMinus);
   is(masked - masked, 0);
   meets(select(p, 3 * s, 0), 3 * select(p, s, 0));
@@ -265,7 +275,8 @@ TEST_F(Canonical, RoundingFunctions) {
   meets(floor(Expr(n) / 16), floordiv(n, 16));
   is(floor(n), n);
   meets(round(s + 2), round(s) + 2);
-  EXPECT_NE(simplify(round(s + 1)), simplify(round(s) + 1)) << "half to even: round(0.5) is 0, round(1.5) is 2";
+  EXPECT_NE(simplify(round(s + 1)), simplify(round(s) + 1))
+      << "half to even: round(0.5) is 0, round(1.5) is 2";
   is(round(Expr(Rational(5, 2))), 2);
 }
 
@@ -306,12 +317,21 @@ TEST_F(Canonical, SoftmaxSpelledTwoWays) {
 }
 
 TEST_F(Canonical, Expansion) {
-  auto equal = [](Expr p, Expr q) { EXPECT_TRUE(provably_equal(p, q)) << to_string(p) << " and " << to_string(q); };
+  auto equal = [](Expr p, Expr q) {
+    EXPECT_TRUE(provably_equal(p, q)) << to_string(p) << " and " << to_string(q);
+  };
   equal(pow(s - m, 2), s * s - 2 * s * m + Expr(m) * m);
   equal((s - m) * (s + m), s * s - Expr(m) * m);
   equal(sum({j}, (s - m) * t), sum({j}, s * t) - Expr(m) * sum({j}, t));
   equal(exp(Expr(c) * (s - m)) * exp(Expr(c) * (Expr(m) - y)), exp(Expr(c) * (s - y)));
+  Expr p = less_equal(j, i), q = less(t, u), l = exp(t) + 1, r = exp(u) + 1;
+  equal(s / l + t / r, (s * r + t * l) / (l * r));
+  equal(s / l - s / (l * r), s * exp(u) / (l * r));
+  equal(select(p, s, t) * u, select(p, s * u, t * u));
+  equal(select(p, s, t) + select(q, s, t), select(q, select(p, 2 * s, s + t), select(p, s + t, 2 * t)));
   EXPECT_FALSE(provably_equal(s * t, s + t));
+  EXPECT_FALSE(provably_equal(s / l, s / r));
+  EXPECT_FALSE(provably_equal(select(p, s, t), select(q, s, t)));
 }
 
 TEST_F(Canonical, LargeNumbersDoNotWrapAround) {

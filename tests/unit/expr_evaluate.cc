@@ -36,7 +36,8 @@ TEST_F(ExprEvaluate, Reductions) {
   EXPECT_EQ(value(reduce(Reducer::Prod, {j}, Expr(j) + 1)), 24);
   EXPECT_EQ(value(reduce(Reducer::Any, {j}, equal(j, 3))), 1);
   EXPECT_EQ(value(reduce(Reducer::All, {j}, less(j, 3))), 0);
-  EXPECT_NEAR(value(reduce(Reducer::Logsumexp, {j}, j)), std::log(1 + std::exp(1) + std::exp(2) + std::exp(3)), 1e-12);
+  EXPECT_NEAR(value(reduce(Reducer::Logsumexp, {j}, j)),
+              std::log(1 + std::exp(1) + std::exp(2) + std::exp(3)), 1e-12);
   EXPECT_NEAR(value(reduce(Reducer::Sum, {j}, reduce(Reducer::Softmax, {j}, j))), 1, 1e-12);
 }
 
@@ -152,7 +153,8 @@ TEST_F(ExprEvaluate, CausalTileCountsAreNotIterated) {
   EXPECT_EQ(evaluate_integer(count, {{i.size(), 1000}, {j.size(), 300}}), [] {
     int64_t n = 0;
     for (int64_t k = 0; k < 8; ++k)
-      n += std::max<int64_t>(0, std::min<int64_t>(5, int64_t(std::floor((128 * double(k) + 127 + 300 - 1000) / 64)) + 1));
+      n += std::max<int64_t>(
+          0, std::min<int64_t>(5, int64_t(std::floor((128 * double(k) + 127 + 300 - 1000) / 64)) + 1));
     return n;
   }());
   auto start = std::chrono::steady_clock::now();

@@ -10,8 +10,8 @@
 namespace tilewright {
 namespace {
 
-constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3,
-                          DType::f8e5m2, DType::i64, DType::i32, DType::i8, DType::boolean};
+constexpr DType kAll[] = {DType::f64,    DType::f32, DType::f16, DType::bf16, DType::f8e4m3,
+                          DType::f8e5m2, DType::i64, DType::i32, DType::i8,   DType::boolean};
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 TEST(DType, NamesRoundTrip) {

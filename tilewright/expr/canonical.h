@@ -1,5 +1,5 @@
-// Inside of expr/ only: builders of canonical nodes. Each takes canonical arguments and returns a canonical expression; simplify() is
-// these applied from the leaves up. Rules stand in rules_*.cc as equations.
+// Inside of expr/ only: builders of canonical nodes. Each takes canonical arguments and returns a canonical
+// expression; simplify() is these applied from the leaves up. Rules stand in rules_*.cc as equations.
 #pragma once
 #include "tilewright/expr/node.h"
 #include "tilewright/expr/simplify.h"
@@ -39,8 +39,8 @@ inline Expr subtract(Expr a, Expr b) { return add({a, negative(b)}); }
 inline Expr divide(Expr a, Expr b) { return mul({a, power(b, Expr(-1))}); }
 Expr exponential(Expr a);
 Expr logarithm(Expr a);
-Expr unary(Op op, Expr a);                             ///< Tanh Sigmoid Erf Abs Floor Round Sign
-Expr extremum(Op op, std::vector<Expr> args);          ///< Max, Min
+Expr unary(Op op, Expr a);                     ///< Tanh Sigmoid Erf Abs Floor Round Sign
+Expr extremum(Op op, std::vector<Expr> args);  ///< Max, Min
 Expr where(Expr condition, Expr a, Expr b);
 Expr lt(Expr a, Expr b);
 Expr le(Expr a, Expr b);
@@ -61,8 +61,9 @@ std::pair<Number, Expr> split_coefficient(Expr term);
 /// Factors of a product, or the expression alone; terms of a sum, or the expression alone.
 std::vector<Expr> factors_of(Expr e);
 std::vector<Expr> terms_of(Expr e);
-/// e = content · primitive. The content of a product is its coefficient; of a sum of integers the greatest common divisor of the coefficients, of
-/// another sum the size of its first coefficient that is not of a number, so that x − m/4096 stays. `with_sign`: with the sign of that coefficient.
+/// e = content · primitive. The content of a product is its coefficient; of a sum of integers the greatest
+/// common divisor of the coefficients, of another sum the size of its first coefficient that is not of a
+/// number, so that x − m/4096 stays. `with_sign`: with the sign of that coefficient.
 std::pair<Number, Expr> primitive(Expr e, bool with_sign);
 /// The first coefficient that is not of a number is negative: -x, -x + y, -3.
 bool leads_negative(Expr e);

@@ -70,7 +70,9 @@ class Differentiator {
       case Op::Log: return chain(power(a, Expr(-1)), a);
       case Op::Tanh: return chain(add({Expr(1), negative(power(e, Expr(2)))}), a);
       case Op::Sigmoid: return chain(mul({e, add({Expr(1), negative(e)})}), a);
-      case Op::Erf: return chain(mul({Expr::real(kTwoOverSqrtPi), canonical::exponential(negative(power(a, Expr(2))))}), a);
+      case Op::Erf:
+        return chain(mul({Expr::real(kTwoOverSqrtPi), canonical::exponential(negative(power(a, Expr(2))))}),
+                     a);
       case Op::Abs: return chain(canonical::unary(Op::Sign, a), a);
       case Op::Max:
       case Op::Min: return of_extremum(e);
@@ -92,10 +94,31 @@ class Differentiator {
         if (!d) return d;
         return canonical::ranged_sum(e->bound[0], a, e.arg(1), *d);
       }
-      // Steps, comparisons and reads at a moving index have no derivative by rule; the raw operators do not occur.
-      case Op::Constant: case Op::Real: case Op::Read: case Op::Sub: case Op::Div: case Op::Neg: case Op::Exp2: case Op::Log2:
-      case Op::Sqrt: case Op::Rsqrt: case Op::Floor: case Op::Round: case Op::Sign: case Op::Lt: case Op::Le: case Op::Eq:
-      case Op::Ne: case Op::And: case Op::Or: case Op::Not: case Op::FloorDiv: case Op::Mod: case Op::Cast: return std::nullopt;
+      // Steps, comparisons and reads at a moving index have no derivative by rule; the raw operators do not
+      // occur.
+      case Op::Constant:
+      case Op::Real:
+      case Op::Read:
+      case Op::Sub:
+      case Op::Div:
+      case Op::Neg:
+      case Op::Exp2:
+      case Op::Log2:
+      case Op::Sqrt:
+      case Op::Rsqrt:
+      case Op::Floor:
+      case Op::Round:
+      case Op::Sign:
+      case Op::Lt:
+      case Op::Le:
+      case Op::Eq:
+      case Op::Ne:
+      case Op::And:
+      case Op::Or:
+      case Op::Not:
+      case Op::FloorDiv:
+      case Op::Mod:
+      case Op::Cast: return std::nullopt;
     }
     return std::nullopt;
   }
@@ -134,8 +157,10 @@ std::optional<Affine> affine_of(Expr e, const std::vector<Sym>& vars) {
       if (var || !f.is(Op::Symbol)) return std::nullopt;
       var = size_t(std::find(vars.begin(), vars.end(), f->sym) - vars.begin());
     }
-    if (var) coefficients[*var].push_back(mul(std::move(factors)));
-    else rest.push_back(t);
+    if (var)
+      coefficients[*var].push_back(mul(std::move(factors)));
+    else
+      rest.push_back(t);
   }
   Affine out;
   for (auto& c : coefficients) out.coefficient.push_back(simplify(add(std::move(c))));

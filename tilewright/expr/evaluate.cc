@@ -23,8 +23,8 @@ double floor_quotient(double a, double b) {
   return std::floor(a / b);
 }
 
-/// Scopes of bound symbols, innermost last. A node's value is remembered in the innermost scope it depends on, so that what does not vary
-/// with a reduction is evaluated once.
+/// Scopes of bound symbols, innermost last. A node's value is remembered in the innermost scope it depends
+/// on, so that what does not vary with a reduction is evaluated once.
 class Evaluator {
  public:
   Evaluator(const Bindings& values, const Reader& reader) : values_(values), reader_(reader), scopes_(1) {}

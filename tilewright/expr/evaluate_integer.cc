@@ -100,7 +100,8 @@ Polynomial operator*(const Polynomial& a, const Polynomial& b) {
 
 Polynomial scaled(const Polynomial& p, const Exact& x) { return p * constant(x); }
 
-/// The sign of the slope where every part of `p` moves the same way: 1 up or flat, -1 down; nullopt where unknown.
+/// The sign of the slope where every part of `p` moves the same way: 1 up or flat, -1 down; nullopt where
+/// unknown.
 std::optional<int> direction(const Polynomial& p) {
   int found = 0;
   for (auto& [m, c] : p) {
@@ -155,7 +156,8 @@ class IntegerEvaluator {
       case Op::Symbol: return value_of(e->sym);
       default: break;
     }
-    const bool varies = std::any_of(bound_.begin(), bound_.end(), [&](auto& b) { return depends_on(e, b.first); });
+    const bool varies =
+        std::any_of(bound_.begin(), bound_.end(), [&](auto& b) { return depends_on(e, b.first); });
     if (varies) return find(e);
     auto it = memo_.find(e);
     if (it != memo_.end()) return it->second;
@@ -244,8 +246,20 @@ class IntegerEvaluator {
         }
         break;
       case Op::RangeSum: return ranged(e);
-      case Op::Constant: case Op::Symbol: case Op::Real: case Op::Read: case Op::Exp: case Op::Exp2: case Op::Log: case Op::Log2:
-      case Op::Sqrt: case Op::Rsqrt: case Op::Tanh: case Op::Sigmoid: case Op::Erf: case Op::Reduce: break;
+      case Op::Constant:
+      case Op::Symbol:
+      case Op::Real:
+      case Op::Read:
+      case Op::Exp:
+      case Op::Exp2:
+      case Op::Log:
+      case Op::Log2:
+      case Op::Sqrt:
+      case Op::Rsqrt:
+      case Op::Tanh:
+      case Op::Sigmoid:
+      case Op::Erf:
+      case Op::Reduce: break;
     }
     throw InternalError(fmt::format("a size cannot hold {}: {}", name(e.op()), to_string(e)));
   }
@@ -264,7 +278,8 @@ class IntegerEvaluator {
     return r;
   }
 
-  // ---- sums in closed form -------------------------------------------------------------------------------------------
+  // ---- sums in closed form
+  // -------------------------------------------------------------------------------------------
 
   /// Where a maximum, minimum or condition changes its mind: `difference` >= 0 decides `key` of `node`.
   struct Undecided {
@@ -327,7 +342,8 @@ class IntegerEvaluator {
 
   bool decided(Expr node, int key, const Polynomial& difference) {
     if (difference.empty()) return true;
-    if (difference.size() == 1 && difference.begin()->first.power == 0 && difference.begin()->first.floors.empty())
+    if (difference.size() == 1 && difference.begin()->first.power == 0 &&
+        difference.begin()->first.floors.empty())
       return difference.begin()->second.n >= 0;
     auto it = choices_.find({node, key});
     if (it != choices_.end()) return it->second;
@@ -336,14 +352,17 @@ class IntegerEvaluator {
 
   bool condition(Expr c) {
     if (!depends_on(c, var_)) return (*this)(c).n != 0;
-    auto difference = [&](size_t k, size_t m) { return polynomial(c.arg(k)) + scaled(polynomial(c.arg(m)), -1); };
+    auto difference = [&](size_t k, size_t m) {
+      return polynomial(c.arg(k)) + scaled(polynomial(c.arg(m)), -1);
+    };
     switch (c.op()) {
       case Op::Le: return decided(c, 0, difference(1, 0));
       case Op::Lt: return !decided(c, 0, difference(0, 1));
       case Op::Eq: return decided(c, 0, difference(1, 0)) && decided(c, 1, difference(0, 1));
       case Op::Ne: return !(decided(c, 0, difference(1, 0)) && decided(c, 1, difference(0, 1)));
       case Op::Not: return !condition(c.arg(0));
-      case Op::And: return std::all_of(c.args().begin(), c.args().end(), [&](Expr a) { return condition(a); });
+      case Op::And:
+        return std::all_of(c.args().begin(), c.args().end(), [&](Expr a) { return condition(a); });
       case Op::Or: return std::any_of(c.args().begin(), c.args().end(), [&](Expr a) { return condition(a); });
       default: throw NoClosedForm{};
     }
@@ -357,7 +376,8 @@ class IntegerEvaluator {
       (m.power ? slope : offset) = c * inverse(divisor);
     }
     // (p/q)·v + r/s over one denominator
-    const Wide m = wide_mul(slope.d, offset.d), p = wide_mul(slope.n, offset.d), r = wide_mul(offset.n, slope.d);
+    const Wide m = wide_mul(slope.d, offset.d), p = wide_mul(slope.n, offset.d),
+               r = wide_mul(offset.n, slope.d);
     const Wide whole = wide_floor_div(p, m), base = wide_floor_div(r, m);
     Polynomial out = constant(base);
     if (whole != 0) accumulate(out, Monomial{1, {}}, Exact(whole));
@@ -412,8 +432,13 @@ class IntegerEvaluator {
         return best;
       }
       case Op::Select: return polynomial(e.arg(condition(e.arg(0)) ? 1 : 2));
-      case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne: case Op::And: case Op::Or: case Op::Not:
-        return constant(condition(e) ? 1 : 0);
+      case Op::Lt:
+      case Op::Le:
+      case Op::Eq:
+      case Op::Ne:
+      case Op::And:
+      case Op::Or:
+      case Op::Not: return constant(condition(e) ? 1 : 0);
       default: throw NoClosedForm{};
     }
   }

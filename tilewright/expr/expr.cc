@@ -51,9 +51,14 @@ uint64_t bits(double x) {
 struct NodeHash {
   size_t operator()(const Node* n) const {
     size_t h = size_t(n->op) * 0x9E3779B97F4A7C15ull;
-    auto mix = [&h](uint64_t x) { h = (h ^ (x + 0x9E3779B97F4A7C15ull + (h << 6) + (h >> 2))) * 0xff51afd7ed558ccdull; };
+    auto mix = [&h](uint64_t x) {
+      h = (h ^ (x + 0x9E3779B97F4A7C15ull + (h << 6) + (h >> 2))) * 0xff51afd7ed558ccdull;
+    };
     switch (n->op) {
-      case Op::Constant: mix(uint64_t(n->number.num())); mix(uint64_t(n->number.den())); break;
+      case Op::Constant:
+        mix(uint64_t(n->number.num()));
+        mix(uint64_t(n->number.den()));
+        break;
       case Op::Real: mix(bits(n->real)); break;
       case Op::Symbol:
       case Op::Read: mix(n->sym ? n->sym.info().id : 0); break;
@@ -305,7 +310,9 @@ Expr operator-(Expr a, Expr b) { return make(Op::Sub, {a, b}); }
 Expr operator*(Expr a, Expr b) { return make(Op::Mul, {a, b}); }
 Expr operator/(Expr a, Expr b) { return make(Op::Div, {a, b}); }
 Expr operator-(Expr a) { return make(Op::Neg, {a}); }
-Expr select(Expr condition, Expr then, Expr otherwise) { return make(Op::Select, {condition, then, otherwise}); }
+Expr select(Expr condition, Expr then, Expr otherwise) {
+  return make(Op::Select, {condition, then, otherwise});
+}
 Expr floordiv(Expr a, Expr b) { return make(Op::FloorDiv, {a, b}); }
 Expr mod(Expr a, Expr b) { return make(Op::Mod, {a, b}); }
 Expr max(Expr a, Expr b) { return make(Op::Max, {a, b}); }

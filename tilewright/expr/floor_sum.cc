@@ -5,7 +5,8 @@
 namespace tilewright {
 
 void fail_size_overflow() {
-  throw UserError(Span{}, "size overflows 64 bits", "use smaller sizes: every count and byte offset must stay below 2^63");
+  throw UserError(Span{}, "size overflows 64 bits",
+                  "use smaller sizes: every count and byte offset must stay below 2^63");
 }
 
 Wide wide_add(Wide a, Wide b) {
@@ -45,8 +46,9 @@ Wide power_sum(Wide n, int p) {
   TW_CHECK(false, "power sums go to the fourth power");
 }
 
-// With a = a' + m·A, b = b' + m·B and q' the floors of a', b': q = A·i + B + q'. For 0 <= a', b' < m let t = floor((a'(n-1) + b')/m); q'(i) is the number of
-// k in [0, t) with i > c(k), c(k) = floor((m·k + m − b' − 1)/a'), so that sums over i become sums over k of the floors c with (m, m − b' − 1, a').
+// With a = a' + m·A, b = b' + m·B and q' the floors of a', b': q = A·i + B + q'. For 0 <= a', b' < m let t =
+// floor((a'(n-1) + b')/m); q'(i) is the number of k in [0, t) with i > c(k), c(k) = floor((m·k + m − b' −
+// 1)/a'), so that sums over i become sums over k of the floors c with (m, m − b' − 1, a').
 FloorSums floor_sums(Wide n, Wide a, Wide b, Wide m, bool all) {
   FloorSums r;
   if (n <= 0) return r;
@@ -71,7 +73,8 @@ FloorSums floor_sums(Wide n, Wide a, Wide b, Wide m, bool all) {
   if (!all) return full;
   const Wide s2 = power_sum(n, 2);
   full.weighted = wide_add(r.weighted, wide_add(wide_mul(whole_a, s2), wide_mul(whole_b, s1)));
-  full.squares = wide_add(r.squares, wide_add(wide_mul(2 * whole_a, r.weighted), wide_mul(2 * whole_b, r.floors)));
+  full.squares =
+      wide_add(r.squares, wide_add(wide_mul(2 * whole_a, r.weighted), wide_mul(2 * whole_b, r.floors)));
   full.squares = wide_add(full.squares, wide_mul(wide_mul(whole_a, whole_a), s2));
   full.squares = wide_add(full.squares, wide_mul(wide_mul(2 * whole_a, whole_b), s1));
   full.squares = wide_add(full.squares, wide_mul(wide_mul(whole_b, whole_b), s0));

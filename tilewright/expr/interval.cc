@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// ---- signs -----------------------------------------------------------------------------------------------------------
+// ---- signs
+// -----------------------------------------------------------------------------------------------------------
 
 enum SignFact : uint8_t { kKnown = 1, kPositive = 2, kNonnegative = 4, kNegative = 8, kNonpositive = 16 };
 
@@ -56,8 +57,7 @@ uint8_t sign_of_power(Expr base, Expr exponent) {
   uint8_t b = sign_facts(base);
   if (b & kPositive) return kPositive | kNonnegative;
   auto q = exponent.rational();
-  if (q && (is_even(*q) || b & kNonnegative))
-    return q->num() < 0 ? kPositive | kNonnegative : kNonnegative;
+  if (q && (is_even(*q) || b & kNonnegative)) return q->num() < 0 ? kPositive | kNonnegative : kNonnegative;
   if (q && q->is_integer() && q->num() > 0) return b & (kNegative | kNonpositive);
   return b & kNonnegative;
 }
@@ -133,10 +133,12 @@ uint8_t find_sign(Expr e) {
     case Op::And:
     case Op::Or:
     case Op::Not: return kNonnegative;
-    case Op::FloorDiv: return (arg(1) & kNonnegative) ? arg(0) & (kNonnegative | kNegative | kNonpositive) : 0;
+    case Op::FloorDiv:
+      return (arg(1) & kNonnegative) ? arg(0) & (kNonnegative | kNegative | kNonpositive) : 0;
     case Op::Mod: return arg(1) & (kNonnegative | kNonpositive);
     case Op::Cast: return arg(0) & (kNonnegative | kNonpositive);
-    case Op::Reduce: switch (e->reducer) {
+    case Op::Reduce:
+      switch (e->reducer) {
         case Reducer::Sum: return arg(0) & (kNonnegative | kNonpositive);
         // Axes are taken as not empty here: the sign of a maximum over nothing decides nothing.
         case Reducer::Max:
@@ -166,9 +168,11 @@ uint8_t sign_facts(Expr e) {
   return s;
 }
 
-// ---- intervals -------------------------------------------------------------------------------------------------------
+// ---- intervals
+// -------------------------------------------------------------------------------------------------------
 
-/// Products of bounds, in which 0 · inf is 0: a bound of infinity is never attained by a factor that meets a zero.
+/// Products of bounds, in which 0 · inf is 0: a bound of infinity is never attained by a factor that meets a
+/// zero.
 double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 Interval hull(Interval a, Interval b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
@@ -197,9 +201,12 @@ Interval monotone(Interval a, F f) {
   return {f(a.lo), f(a.hi)};
 }
 
-/// Exactly rounded functions and their libm versions may differ in the last place: real bounds are widened by that much.
+/// Exactly rounded functions and their libm versions may differ in the last place: real bounds are widened by
+/// that much.
 Interval widened(Interval a) {
-  auto step = [](double x, double towards) { return std::isfinite(x) && x != 0 ? std::nextafter(x, towards) : x; };
+  auto step = [](double x, double towards) {
+    return std::isfinite(x) && x != 0 ? std::nextafter(x, towards) : x;
+  };
   return {step(a.lo, -kInf), step(a.hi, kInf)};
 }
 
@@ -252,8 +259,8 @@ class Bounder {
     return q->num() < 0 ? reciprocal(r) : r;
   }
 
-  /// R = reduce max body and F <= 0 give F·R + rest <= F·body + rest (and so for the other signs and min), which is worth knowing
-  /// where something cancels, as in u - max u.
+  /// R = reduce max body and F <= 0 give F·R + rest <= F·body + rest (and so for the other signs and min),
+  /// which is worth knowing where something cancels, as in u - max u.
   Interval of_sum(Expr e) {
     Interval r{0, 0};
     for (Expr t : e.args()) r = sum(r, (*this)(t));
@@ -273,8 +280,10 @@ class Bounder {
         Expr other = simplify(make(Op::Add, terms));
         if (canonical::terms_of(other).size() >= e.args().size()) continue;
         Interval b = (*this)(other);
-        if ((f->reducer == Reducer::Max) == down) r.hi = std::min(r.hi, b.hi);
-        else r.lo = std::max(r.lo, b.lo);
+        if ((f->reducer == Reducer::Max) == down)
+          r.hi = std::min(r.hi, b.hi);
+        else
+          r.lo = std::max(r.lo, b.lo);
       }
     }
     return r;
@@ -282,9 +291,8 @@ class Bounder {
 
   bool holds(Expr condition) const {
     auto parts = canonical::conjuncts(condition);
-    return std::all_of(parts.begin(), parts.end(), [&](Expr c) {
-      return std::find(known_.begin(), known_.end(), c) != known_.end();
-    });
+    return std::all_of(parts.begin(), parts.end(),
+                       [&](Expr c) { return std::find(known_.begin(), known_.end(), c) != known_.end(); });
   }
 
   Interval where(Expr value, Expr condition, bool truth) {
@@ -305,7 +313,8 @@ class Bounder {
     }
     std::vector<Expr> known;
     for (Expr k : known_)
-      if (std::none_of(e->bound.begin(), e->bound.end(), [&](Sym s) { return depends_on(k, s); })) known.push_back(k);
+      if (std::none_of(e->bound.begin(), e->bound.end(), [&](Sym s) { return depends_on(k, s); }))
+        known.push_back(k);
     Interval b = Bounder(inner, known)(e.arg(0));
     switch (e->reducer) {
       case Reducer::Sum: return product(count, b);
@@ -341,7 +350,9 @@ class Bounder {
       b.lo = 1;  // integers; a zero divisor is an error
       if (b.hi < 1) return {};
     }
-    auto quotient = [](double x, double y) { return std::isinf(x) && std::isinf(y) ? (x > 0) == (y > 0) ? 0.0 : -1.0 : std::floor(x / y); };
+    auto quotient = [](double x, double y) {
+      return std::isinf(x) && std::isinf(y) ? (x > 0) == (y > 0) ? 0.0 : -1.0 : std::floor(x / y);
+    };
     double p[] = {quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi)};
     return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
   }
@@ -410,8 +421,10 @@ class Bounder {
         Interval r = arg(0);
         for (size_t k = 1; k < e.args().size(); ++k) {
           Interval a = arg(k);
-          if (e.is(Op::Max)) r = {std::max(r.lo, a.lo), std::max(r.hi, a.hi)};
-          else r = {std::min(r.lo, a.lo), std::min(r.hi, a.hi)};
+          if (e.is(Op::Max))
+            r = {std::max(r.lo, a.lo), std::max(r.hi, a.hi)};
+          else
+            r = {std::min(r.lo, a.lo), std::min(r.hi, a.hi)};
         }
         return r;
       }

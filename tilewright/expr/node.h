@@ -18,9 +18,10 @@ struct NodeFacts {
 
 struct InternedNode : Node {
   NodeFacts facts;
-  mutable std::atomic<const Node*> canonical{nullptr};               ///< simplify() of this node
-  mutable std::atomic<const std::vector<Sym>*> free_syms{nullptr};   ///< free symbols in first-occurrence order
-  mutable std::atomic<uint8_t> sign{0};                              ///< SignFacts (interval.cc); 0: not known yet
+  mutable std::atomic<const Node*> canonical{nullptr};  ///< simplify() of this node
+  mutable std::atomic<const std::vector<Sym>*> free_syms{
+      nullptr};                          ///< free symbols in first-occurrence order
+  mutable std::atomic<uint8_t> sign{0};  ///< SignFacts (interval.cc); 0: not known yet
 };
 
 inline const InternedNode& interned(Expr e) { return static_cast<const InternedNode&>(*e); }
@@ -29,11 +30,13 @@ inline const NodeFacts& facts(Expr e) { return interned(e).facts; }
 /// Free symbols without a copy.
 const std::vector<Sym>& free_symbols_of(Expr e);
 
-/// Structural order: by operator, payload and arguments; symbols by creation. Unlike operator<, it does not depend on the order in which
-/// expressions were built, so that two spellings of a program print alike. Negative, zero or positive.
+/// Structural order: by operator, payload and arguments; symbols by creation. Unlike operator<, it does not
+/// depend on the order in which expressions were built, so that two spellings of a program print alike.
+/// Negative, zero or positive.
 int compare(Expr a, Expr b);
 
-/// The symbol that stands for `s` where it must be renamed to avoid capture; always the same one, so that equal renamings stay equal.
+/// The symbol that stands for `s` where it must be renamed to avoid capture; always the same one, so that
+/// equal renamings stay equal.
 Sym primed(Sym s);
 
 }  // namespace tilewright

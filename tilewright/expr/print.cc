@@ -71,8 +71,10 @@ Text print_sum(const std::vector<Expr>& terms) {
     std::stable_partition(signed_terms.begin(), signed_terms.end(), [](auto& t) { return !t.first; });
   std::string out;
   for (auto& [minus, t] : signed_terms) {
-    if (out.empty()) out = minus ? "-" + print(t).in(kPower) : print(t).in(kAdd);
-    else out += (minus ? " - " : " + ") + print(t).in(kMul);
+    if (out.empty())
+      out = minus ? "-" + print(t).in(kPower) : print(t).in(kAdd);
+    else
+      out += (minus ? " - " : " + ") + print(t).in(kMul);
   }
   return {out, signed_terms.size() == 1 ? (signed_terms[0].first ? int(kUnary) : int(kAdd)) : int(kAdd)};
 }
@@ -139,7 +141,8 @@ std::string names(const std::vector<Sym>& symbols) {
   return out;
 }
 
-/// `0 op sum` with the subtracted terms on the left side: `j <= i + n` for 0 <= i - j + n, `j < i` for 0 <= i - j - 1.
+/// `0 op sum` with the subtracted terms on the left side: `j <= i + n` for 0 <= i - j + n, `j < i` for 0 <= i
+/// - j - 1.
 std::optional<Text> print_sides(Op op, Expr sum) {
   if (!sum.is(Op::Add)) return std::nullopt;
   std::vector<Expr> left, right;
@@ -203,8 +206,8 @@ Text print(Expr e) {
     case Op::Cast: return call(name(e->dtype));
     case Op::Reduce: return call(fmt::format("{}[{}]", name(e->reducer), names(e->bound)));
     case Op::RangeSum:
-      return {fmt::format("rangesum[{} = {} .. {}]({})", names(e->bound), print(e.arg(0)).text, print(e.arg(1)).text,
-                          print(e.arg(2)).text),
+      return {fmt::format("rangesum[{} = {} .. {}]({})", names(e->bound), print(e.arg(0)).text,
+                          print(e.arg(1)).text, print(e.arg(2)).text),
               kPrimary};
     case Op::Exp:
     case Op::Exp2:

@@ -1,7 +1,8 @@
 // Formulas that mix `and` and `or`: one form for each Boolean function of at most six conditions.
 //
-//   literals that the function implies stand before as factors of `and`, literals that imply it as terms of `or`; the rest is written as the
-//   shorter of its minimal disjunction of conjunctions and its minimal conjunction of disjunctions
+//   literals that the function implies stand before as factors of `and`, literals that imply it as terms of
+//   `or`; the rest is written as the shorter of its minimal disjunction of conjunctions and its minimal
+//   conjunction of disjunctions
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,7 +13,8 @@ namespace tilewright::canonical {
 
 bool preferred_polarity(Expr c, Expr negated) {
   if (c.op() != negated.op()) return c.op() < negated.op();
-  if (c.is(Op::Le) && leads_negative(c.arg(1)) != leads_negative(negated.arg(1))) return !leads_negative(c.arg(1));
+  if (c.is(Op::Le) && leads_negative(c.arg(1)) != leads_negative(negated.arg(1)))
+    return !leads_negative(c.arg(1));
   return compare(c, negated) < 0;
 }
 
@@ -25,8 +27,9 @@ namespace {
 
 constexpr size_t kMostAtoms = 6;
 /// Truth tables: bit v is the value where atom k is bit k of v.
-constexpr std::array<uint64_t, kMostAtoms> kAtom = {0xAAAAAAAAAAAAAAAA, 0xCCCCCCCCCCCCCCCC, 0xF0F0F0F0F0F0F0F0,
-                                                    0xFF00FF00FF00FF00, 0xFFFF0000FFFF0000, 0xFFFFFFFF00000000};
+constexpr std::array<uint64_t, kMostAtoms> kAtom = {0xAAAAAAAAAAAAAAAA, 0xCCCCCCCCCCCCCCCC,
+                                                    0xF0F0F0F0F0F0F0F0, 0xFF00FF00FF00FF00,
+                                                    0xFFFF0000FFFF0000, 0xFFFFFFFF00000000};
 
 /// A conjunction of literals: `care` are the atoms in it, `value` those that are positive.
 struct Cube {
@@ -79,8 +82,10 @@ class Formula {
   static Expr joined(Op op, const std::vector<Expr>& args) {
     std::vector<Expr> flat;
     for (Expr a : args) {
-      if (a.is(op)) flat.insert(flat.end(), a.args().begin(), a.args().end());
-      else flat.push_back(a);
+      if (a.is(op))
+        flat.insert(flat.end(), a.args().begin(), a.args().end());
+      else
+        flat.push_back(a);
     }
     std::sort(flat.begin(), flat.end(), before_in_connective);
     return flat.size() == 1 ? flat[0] : make(op, std::move(flat));
@@ -121,7 +126,8 @@ class Formula {
     return n;
   }
 
-  /// A small set of prime implicants whose union is f: those that alone cover a point, then greedily the largest.
+  /// A small set of prime implicants whose union is f: those that alone cover a point, then greedily the
+  /// largest.
   std::vector<Cube> cover(uint64_t f) const {
     const unsigned all = (1u << atoms_.size()) - 1;
     std::vector<Cube> primes;

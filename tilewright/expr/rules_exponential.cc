@@ -111,7 +111,8 @@ Expr sign_of(Expr a) {
   return make(Op::Sign, {a});
 }
 
-/// floor and round: integer addends move out. Half to even makes this wrong for round with odd integers: only even ones do.
+/// floor and round: integer addends move out. Half to even makes this wrong for round with odd integers: only
+/// even ones do.
 Expr rounded(Op op, Expr a) {
   if (auto q = a.rational()) {
     if (op == Op::Floor) return Expr(q->floor());

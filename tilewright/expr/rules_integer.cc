@@ -1,9 +1,9 @@
 // Floor division and remainder of integers, casts.
 //
-//   (m·a + b) // m = a + b // m               (m·a + b) % m = b % m                 for a divisor m that is not 0
-//   (g·a + c) // (g·m) = (a + c // g) // m    (a // m) // n = a // (m·n)            for numbers g, m, n > 0
+//   (m·a + b) // m = a + b // m               (m·a + b) % m = b % m         for a divisor m that is not 0
+//   (g·a + c) // (g·m) = (a + c // g) // m    (a // m) // n = a // (m·n)    for numbers g, m, n > 0
 //   coefficients are reduced to the least remainder in size, constants to 0 <= c < m
-//   a // m = 0 and a % m = a where bounds show 0 <= a < m
+//   a // m = 0 and a % m = a                  where bounds show 0 <= a < m
 #include <cmath>
 #include <numeric>
 
@@ -90,8 +90,10 @@ Expr floor_div(Expr a, Expr b) {
     if (g > 1) {
       std::vector<Expr> terms;
       for (Expr t : terms_of(a)) {
-        if (auto c = t.rational()) terms.push_back(Expr((*c / Rational(g)).floor()));
-        else terms.push_back(mul({Expr(Rational(1, g)), t}));
+        if (auto c = t.rational())
+          terms.push_back(Expr((*c / Rational(g)).floor()));
+        else
+          terms.push_back(mul({Expr(Rational(1, g)), t}));
       }
       return floor_div(add(std::move(terms)), Expr(*m / g));
     }
@@ -122,7 +124,8 @@ Expr modulo(Expr a, Expr b) {
     Division d = divide_terms(a, *m);
     if (!d.quotient.empty()) return modulo(d.rest, b);
     int64_t g = *m;
-    for (Expr t : terms_of(a)) g = std::gcd(g, (t.number() ? *t.rational() : split_coefficient(t).first.rational()).num());
+    for (Expr t : terms_of(a))
+      g = std::gcd(g, (t.number() ? *t.rational() : split_coefficient(t).first.rational()).num());
     if (g > 1) return mul({Expr(g), modulo(mul({Expr(Rational(1, g)), a}), Expr(*m / g))});
     if (a.is(Op::Mod)) {
       auto inner = positive_integer(a.arg(1));

@@ -1,11 +1,13 @@
 // Comparisons and connectives.
 //
-//   integers:  a < b  =  0 <= b - a - 1      a <= b  =  0 <= b - a      content divided out: 0 <= 4e + 3  =  0 <= e
-//              not 0 <= e  =  0 <= -e - 1    e == 0 with a positive leading coefficient
+//   integers:  a < b = 0 <= b - a - 1             a <= b = 0 <= b - a
+//              not 0 <= e = 0 <= -e - 1           0 <= 4·e + 3 = 0 <= e (content divided out)
+//              e == 0 with a positive leading coefficient
 //   reals:     comparisons keep their sides; not (a < b) stays, since b <= a differs for NaN; a == a is true
-//              where(c, x, n) == n  =  not c or x == n      a + r == inf  =  a == inf for finite r
-//   and, or:   flat, sorted (conditions on indices before those that read tensors), without duplicates or what the others imply;
-//              (a and b) or (a and c) = a and (b or c); formulas that mix the two: rules_boolean.cc
+//              where(c, x, n) == n = not c or x == n
+//              a + r == inf = a == inf for finite r
+//   and, or:   flat, sorted (conditions on indices before those that read tensors), without duplicates and
+//              without what the others imply; formulas that mix the two: rules_boolean.cc
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -74,7 +76,8 @@ bool both_integer(Expr a, Expr b) { return facts(a).integer && facts(b).integer;
 /// x == ±inf where rules decide or reduce it.
 std::optional<Expr> equals_infinity(Expr x, double inf) {
   if (facts(x).finite) return Expr(0);
-  if (inf < 0 && (x.is(Op::Exp) || x.is(Op::Abs) || x.is(Op::Pow) || x.is(Op::Reduce)) && bounds(x).lo >= 0) return Expr(0);
+  if (inf < 0 && (x.is(Op::Exp) || x.is(Op::Abs) || x.is(Op::Pow) || x.is(Op::Reduce)) && bounds(x).lo >= 0)
+    return Expr(0);
   if (x.is(Op::Add)) {
     std::vector<Expr> infinite;
     for (Expr t : x.args())
@@ -86,8 +89,10 @@ std::optional<Expr> equals_infinity(Expr x, double inf) {
     double sign = 1;
     for (Expr f : x.args()) {
       auto n = f.number();
-      if (n && std::isfinite(*n) && *n != 0) sign *= *n < 0 ? -1 : 1;
-      else if (!(is_uniform(f) && provably_positive(f))) rest.push_back(f);
+      if (n && std::isfinite(*n) && *n != 0)
+        sign *= *n < 0 ? -1 : 1;
+      else if (!(is_uniform(f) && provably_positive(f)))
+        rest.push_back(f);
     }
     if (rest.size() < x.args().size()) return eq(mul(rest), Expr::real(sign * inf));
   }
@@ -124,8 +129,8 @@ Expr eq(Expr a, Expr b) {
     if (std::isinf(*b.number()))
       if (auto r = equals_infinity(a, *b.number())) return *r;
     if (a.is(Op::Select) && (a.arg(1).number() || a.arg(2).number()))
-      return disjunction({conjunction({a.arg(0), eq(a.arg(1), b)}),
-                          conjunction({negation(a.arg(0)), eq(a.arg(2), b)})});
+      return disjunction(
+          {conjunction({a.arg(0), eq(a.arg(1), b)}), conjunction({negation(a.arg(0)), eq(a.arg(2), b)})});
   }
   return make(Op::Eq, {a, b});
 }
@@ -194,7 +199,8 @@ class Connective {
     }
   }
 
-  /// Of inequalities 0 <= c + T with one T the strongest (and) or weakest (or) stays; those with T and -T meet or cover.
+  /// Of inequalities 0 <= c + T with one T the strongest (and) or weakest (or) stays; those with T and -T
+  /// meet or cover.
   void join_inequalities() {
     std::vector<std::pair<Expr, Rational>> kept;  // T, c
     std::vector<Expr> others;
@@ -205,13 +211,16 @@ class Connective {
       }
       auto [c, t] = split_constant(a.arg(1));
       auto same = std::find_if(kept.begin(), kept.end(), [&](auto& k) { return k.first == t; });
-      if (same == kept.end()) kept.emplace_back(t, c);
-      else if ((c < same->second) == both_) same->second = c;
+      if (same == kept.end())
+        kept.emplace_back(t, c);
+      else if ((c < same->second) == both_)
+        same->second = c;
     }
     for (size_t k = 0; k < kept.size(); ++k) {
       auto [t, c] = kept[k];
       Expr opposite = negative(t);
-      auto other = std::find_if(kept.begin() + long(k), kept.end(), [&](auto& x) { return x.first == opposite; });
+      auto other =
+          std::find_if(kept.begin() + long(k), kept.end(), [&](auto& x) { return x.first == opposite; });
       if (other == kept.end()) continue;
       Rational sum = c + other->second;
       if (both_ && sum < Rational(0)) decided_ = true;
@@ -262,7 +271,8 @@ class Connective {
     std::vector<Expr> rest;
     for (Expr a : args_) {
       std::vector<Expr> parts = conjuncts(a);
-      std::erase_if(parts, [&](Expr p) { return std::find(common.begin(), common.end(), p) != common.end(); });
+      std::erase_if(parts,
+                    [&](Expr p) { return std::find(common.begin(), common.end(), p) != common.end(); });
       rest.push_back(conjunction(parts));
     }
     common.push_back(disjunction(rest));
@@ -280,7 +290,8 @@ class Connective {
 Expr conjunction(std::vector<Expr> args) { return Connective(true).build(args); }
 Expr disjunction(std::vector<Expr> args) { return Connective(false).build(args); }
 
-// ---- assumptions -----------------------------------------------------------------------------------------------------
+// ---- assumptions
+// -----------------------------------------------------------------------------------------------------
 
 Assumptions literals(Expr c, bool truth) {
   Assumptions out;
@@ -330,8 +341,10 @@ class Assuming {
     atoms_.emplace_back(atom, holds);
     if (atom.is(Op::Le) && atom.arg(0).is_constant(0) && facts(atom.arg(1)).integer) {
       auto [c, t] = split_constant(atom.arg(1));
-      if (holds) facts_.push_back({t, c, false});
-      else facts_.push_back({negative(t), -c - Rational(1), false});
+      if (holds)
+        facts_.push_back({t, c, false});
+      else
+        facts_.push_back({negative(t), -c - Rational(1), false});
     } else if (atom.is(Op::Eq) && holds && atom.arg(1).is_constant(0) && facts(atom.arg(0)).integer) {
       auto [c, t] = split_constant(atom.arg(0));
       facts_.push_back({t, c, true});
@@ -358,9 +371,12 @@ class Assuming {
     for (const Fact& f : facts_) {
       // Bounds that the fact gives for T.
       std::optional<Rational> lo, hi;
-      if (f.t == t) lo = -f.c;
-      else if (f.t == opposite) hi = f.c;
-      else continue;
+      if (f.t == t)
+        lo = -f.c;
+      else if (f.t == opposite)
+        hi = f.c;
+      else
+        continue;
       if (f.equation) lo = hi = lo ? lo : hi;
       if (inequality && lo && *lo + c >= Rational(0)) return true;
       if (inequality && hi && *hi + c < Rational(0)) return false;

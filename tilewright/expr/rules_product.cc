@@ -2,10 +2,11 @@
 //
 //   (a·b)·c = a·b·c           a^p·a^q = a^(p+q)        exp(a)·exp(b) = exp(a + b)
 //   (a^p)^n = a^(p·n)         (a·b)^n = a^n·b^n        for integers n; for others where a >= 0
-//   (a^p)^q = a^(p·q) where neither side exists for a < 0
-//   (a^2)^p = |a|^(2p)        |a|^(2n) = a^(2n)        b^y = exp(y·log b) for b > 0 and an exponent that is not a number
-//   (p^k·q^l)^r is written with primes: 128^(-1/2) = 1/16·2^(1/2)
-//   0·a stays unless a is finite; a·a^-1 = 1 over the reals, where defined
+//   (a^p)^q = a^(p·q)         where neither side exists for a < 0
+//   (a^2)^p = |a|^(2p)        |a|^(2n) = a^(2n)
+//   b^y = exp(y·log b)        for b > 0 and an exponent that is not a number
+//   (p^k·q^l)^r               with primes: 128^(-1/2) = 1/16·2^(1/2)
+//   a·a^-1 = 1                over the reals, where defined; 0·a stays unless a is finite
 #include <algorithm>
 #include <cmath>
 
@@ -54,7 +55,9 @@ struct Product {
     std::vector<Expr> done;
     bool again = false;
     for (auto& [base, exponent] : factors) {
-      Expr f = exponent.is_constant(1) ? base : merged ? power(base, exponent) : make(Op::Pow, {base, exponent});
+      Expr f = exponent.is_constant(1) ? base
+               : merged                ? power(base, exponent)
+                                       : make(Op::Pow, {base, exponent});
       bool plain = f == base || (f.is(Op::Pow) && f.arg(0) == base);
       again |= !plain || f.number();
       done.push_back(f);
@@ -73,7 +76,8 @@ struct Product {
       return Expr(0);
     if (!coefficient.finite())
       std::erase_if(done, [](Expr f) { return facts(f).finite && provably_positive(f); });
-    if (done.size() == 1 && done[0].is(Op::Add) && !coefficient.is(1) && coefficient.finite() && !coefficient.zero())
+    if (done.size() == 1 && done[0].is(Op::Add) && !coefficient.is(1) && coefficient.finite() &&
+        !coefficient.zero())
       return add({make(Op::Mul, {coefficient.expr(), done[0]})});
     auto key = [](Expr f) { return f.is(Op::Pow) ? f.arg(0) : f; };
     std::sort(done.begin(), done.end(), [&](Expr a, Expr b) {
@@ -140,7 +144,8 @@ Expr power_of_product(Expr base, Expr exponent, bool integer) {
     }
   }
   // (-(a - b)^n)^x = ((b - a)^n)^x for odd n
-  if (!integer && rest.size() == 2 && rest[0].is_constant(-1) && rest[1].is(Op::Pow) && rest[1].arg(0).is(Op::Add)) {
+  if (!integer && rest.size() == 2 && rest[0].is_constant(-1) && rest[1].is(Op::Pow) &&
+      rest[1].arg(0).is(Op::Add)) {
     auto n = rest[1].arg(1).rational();
     if (n && n->is_integer() && n->num() % 2 != 0) {
       raised.push_back(power(make(Op::Pow, {negative(rest[1].arg(0)), rest[1].arg(1)}), exponent));
@@ -151,7 +156,8 @@ Expr power_of_product(Expr base, Expr exponent, bool integer) {
   if (raised.empty() || only_sign) return root_of_product(base, *exponent.rational());
   if (!rest.empty()) {
     Expr inner = mul(rest);
-    raised.push_back(inner.is(Op::Mul) ? root_of_product(inner, *exponent.rational()) : power(inner, exponent));
+    raised.push_back(inner.is(Op::Mul) ? root_of_product(inner, *exponent.rational())
+                                       : power(inner, exponent));
   }
   return mul(std::move(raised));
 }
@@ -189,7 +195,8 @@ Expr power(Expr base, Expr exponent) {
     auto inner = base.arg(1).rational();
     if (integer || provably_nonnegative(base.arg(0))) return power(base.arg(0), mul({base.arg(1), exponent}));
     if (inner && is_even(*inner)) return power(unary(Op::Abs, base.arg(0)), mul({base.arg(1), exponent}));
-    // For other p both sides exist for a >= 0 alone, unless p is odd and p·q an integer: (a^3)^(1/3) is not a for a < 0.
+    // For other p both sides exist for a >= 0 alone, unless p is odd and p·q an integer: (a^3)^(1/3) is not a
+    // for a < 0.
     if (inner && (!inner->is_integer() || !(*inner * *q).is_integer()))
       return power(base.arg(0), Expr(*inner * *q));
   }

@@ -36,8 +36,10 @@ Expr extremum(Op op, std::vector<Expr> args) {
   const bool max = op == Op::Max;
   std::vector<Expr> flat;
   for (Expr a : args) {
-    if (a.is(op)) flat.insert(flat.end(), a.args().begin(), a.args().end());
-    else flat.push_back(a);
+    if (a.is(op))
+      flat.insert(flat.end(), a.args().begin(), a.args().end());
+    else
+      flat.push_back(a);
   }
   std::optional<Number> number;
   std::vector<std::pair<Expr, Number>> terms;  // rest, constant
@@ -49,8 +51,10 @@ Expr extremum(Op op, std::vector<Expr> args) {
     }
     auto [c, rest] = split_number(a);
     auto same = std::find_if(terms.begin(), terms.end(), [&](auto& t) { return t.first == rest; });
-    if (same == terms.end()) terms.emplace_back(rest, c);
-    else if (max ? c.value() > same->second.value() : c.value() < same->second.value()) same->second = c;
+    if (same == terms.end())
+      terms.emplace_back(rest, c);
+    else if (max ? c.value() > same->second.value() : c.value() < same->second.value())
+      same->second = c;
   }
   std::vector<Expr> out;
   for (auto& [rest, c] : terms) out.push_back(c.is(0) ? rest : add({c.expr(), rest}));
@@ -108,7 +112,9 @@ std::vector<Sym> take_unused(std::vector<Sym>& axes, Expr body) {
   return unused;
 }
 
-Expr plain(Reducer r, const std::vector<Sym>& axes, Expr body) { return axes.empty() ? body : reduce(r, axes, body); }
+Expr plain(Reducer r, const std::vector<Sym>& axes, Expr body) {
+  return axes.empty() ? body : reduce(r, axes, body);
+}
 
 /// reduce where(c and k, f, identity) = where(k, reduce where(c, f, identity), identity)
 std::optional<Expr> outer_conditions(Reducer r, const std::vector<Sym>& axes, Expr body, Expr identity) {
@@ -120,8 +126,8 @@ std::optional<Expr> outer_conditions(Reducer r, const std::vector<Sym>& axes, Ex
   return where(conjunction(outside), reduction(r, axes, inner), identity);
 }
 
-/// The body of a sum without its factors where(c, x, 0), whose conditions are collected: an element is absent where one fails, even
-/// beside factors that are not finite there.
+/// The body of a sum without its factors where(c, x, 0), whose conditions are collected: an element is absent
+/// where one fails, even beside factors that are not finite there.
 Expr without_conditions(Expr body, std::vector<Expr>& conditions) {
   for (;;) {
     std::vector<Expr> factors;
@@ -164,8 +170,10 @@ Expr sum(std::vector<Sym> axes, Expr body) {
   std::vector<Expr> sizes;
   std::vector<Sym> kept = axes;
   for (Sym s : take_unused(kept, body)) {
-    if (s.size()) sizes.push_back(s.size());
-    else kept.push_back(s);
+    if (s.size())
+      sizes.push_back(s.size());
+    else
+      kept.push_back(s);
   }
   if (!sizes.empty()) {
     sizes.push_back(kept.empty() ? body : reduction(Reducer::Sum, kept, body));
@@ -200,7 +208,9 @@ Expr highest(Reducer r, std::vector<Sym> axes, Expr body) {
   if (axes.empty()) return body;
   const bool chosen = body.is(Op::Select) && body.arg(2) == identity;
   Expr x = chosen ? body.arg(1) : body;
-  auto again = [&](Expr rest) { return reduction(r, axes, chosen ? where(body.arg(0), rest, identity) : rest); };
+  auto again = [&](Expr rest) {
+    return reduction(r, axes, chosen ? where(body.arg(0), rest, identity) : rest);
+  };
   // A number alone stays: max over an axis of 3 is -inf when the axis is empty.
   if (!x.number()) {
     auto [content, base] = primitive(x, false);

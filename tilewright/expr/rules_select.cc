@@ -6,8 +6,9 @@
 //   where(c, p, false) = c and p for conditions p
 //   where(c, k·x, 0) = k·where(c, x, 0)        for k made of numbers, sizes and params
 //   where(c, k·x, ±inf) = k·where(c, x, ±inf)  for such k > 0
-// Of the two polarities the one is kept whose else branch is -inf, inf, 0 or another number, in this order; else the one whose condition
-// comes first: equations before inequations, inequalities with a positive leading coefficient, `and` before `or`.
+// Of the two polarities the one is kept whose else branch is -inf, inf, 0 or another number, in this order;
+// else the one whose condition comes first: equations before inequations, inequalities with a positive
+// leading coefficient, `and` before `or`.
 #include <cmath>
 
 #include "tilewright/expr/canonical.h"

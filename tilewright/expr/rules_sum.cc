@@ -90,8 +90,10 @@ struct Sum {
       auto [c, base] = split_coefficient(e);
       if (base.is(Op::Add)) return collect(base, c * scale);
       auto [it, fresh] = place.try_emplace(base, terms.size());
-      if (fresh) terms.emplace_back(base, c * scale);
-      else terms[it->second].second = terms[it->second].second + c * scale;
+      if (fresh)
+        terms.emplace_back(base, c * scale);
+      else
+        terms[it->second].second = terms[it->second].second + c * scale;
     }
   }
 

@@ -77,7 +77,9 @@ Expr known_canonical(Expr e) {
   return Expr::of(n);
 }
 
-void remember(Expr e, Expr canonical) { interned(e).canonical.store(canonical.get(), std::memory_order_release); }
+void remember(Expr e, Expr canonical) {
+  interned(e).canonical.store(canonical.get(), std::memory_order_release);
+}
 
 std::vector<Expr> simplified(const std::vector<Expr>& args) {
   std::vector<Expr> out;
@@ -86,7 +88,8 @@ std::vector<Expr> simplified(const std::vector<Expr>& args) {
   return out;
 }
 
-/// Applies the builders until nothing changes. Rules are written so that one round is the rule and a second the exception.
+/// Applies the builders until nothing changes. Rules are written so that one round is the rule and a second
+/// the exception.
 Expr settled(Expr e) {
   std::vector<Expr> passed;
   for (int round = 0; round < 12; ++round) {
@@ -152,19 +155,61 @@ Expr expanded_node(Expr e) {
 Expr expand(Expr e) {
   e = simplify(e);
   for (int round = 0; round < 4; ++round) {
-    Expr next = simplify(rewrite(e, [](Expr x) {
-      return x.args().empty() ? x : expanded_node(canonical::rebuild(*x, x.args()));
-    }));
+    Expr next = simplify(rewrite(
+        e, [](Expr x) { return x.args().empty() ? x : expanded_node(canonical::rebuild(*x, x.args())); }));
     if (next == e) break;
     e = next;
   }
   return e;
 }
 
-bool provably_equal(Expr a, Expr b) {
-  if (simplify(a) == simplify(b)) return true;
-  return expand(a - b).is_constant(0);
+namespace {
+
+/// The product of all denominators of a sum, each to its highest power; 1 when there are none.
+Expr common_denominator(Expr sum) {
+  std::map<Expr, Rational> highest;
+  for (Expr t : canonical::terms_of(sum)) {
+    for (Expr f : canonical::factors_of(t)) {
+      if (!f.is(Op::Pow) || f.arg(0).number()) continue;
+      auto q = f.arg(1).rational();
+      if (!q || q->num() >= 0) continue;
+      auto it = highest.emplace(f.arg(0), -*q).first;
+      it->second = std::max(it->second, -*q);
+    }
+  }
+  std::vector<Expr> factors;
+  for (auto& [base, power] : highest) factors.push_back(canonical::power(base, Expr(power)));
+  return canonical::mul(std::move(factors));
 }
+
+/// A condition that decides a selection in `e` outside of binders.
+Expr deciding_condition(Expr e) {
+  if (!facts(e).condition || e.is(Op::Reduce) || e.is(Op::RangeSum)) return Expr();
+  if (e.is(Op::Select)) return canonical::literals(e.arg(0), true)[0].first;
+  for (Expr a : e.args())
+    if (Expr c = deciding_condition(a)) return c;
+  return Expr();
+}
+
+/// e = 0 over the reals: expanded, over a common denominator, in each case of its selections.
+bool is_zero(Expr e, int cases) {
+  e = expand(e);
+  if (e.number()) return e.is_constant(0);
+  Expr denominator = common_denominator(e);
+  if (!denominator.is_constant(1)) {
+    std::vector<Expr> terms;  // each cancels its denominator before the rest is expanded
+    for (Expr t : canonical::terms_of(e)) terms.push_back(canonical::mul({t, denominator}));
+    if (expand(canonical::add(std::move(terms))).is_constant(0)) return true;
+  }
+  Expr condition = cases > 0 ? deciding_condition(e) : Expr();
+  if (!condition) return false;
+  return is_zero(canonical::assuming(e, {{condition, true}}), cases - 1) &&
+         is_zero(canonical::assuming(e, {{condition, false}}), cases - 1);
+}
+
+}  // namespace
+
+bool provably_equal(Expr a, Expr b) { return simplify(a) == simplify(b) || is_zero(a - b, 6); }
 
 bool is_integer(Expr e) { return facts(e).integer; }
 bool is_boolean(Expr e) { return facts(e).boolean || e.is_constant(0) || e.is_constant(1); }

@@ -11,11 +11,14 @@
 namespace tilewright {
 namespace {
 
-bool contains(const std::vector<Sym>& list, Sym s) { return std::find(list.begin(), list.end(), s) != list.end(); }
+bool contains(const std::vector<Sym>& list, Sym s) {
+  return std::find(list.begin(), list.end(), s) != list.end();
+}
 
 bool is_softmax(Expr e) { return e.is(Op::Reduce) && e->reducer == Reducer::Softmax; }
 
-/// Is `s` bound in argument `arg` of `e`? The body of a Reduce and of a RangeSum; a softmax keeps its axes, so that its value depends on them.
+/// Is `s` bound in argument `arg` of `e`? The body of a Reduce and of a RangeSum; a softmax keeps its axes,
+/// so that its value depends on them.
 bool binds(Expr e, size_t arg, Sym s) {
   if (!(e.is(Op::Reduce) || (e.is(Op::RangeSum) && arg == 2)) || is_softmax(e)) return false;
   return contains(e->bound, s);
@@ -148,7 +151,8 @@ class Substituter {
       };
       if (!captured(b)) continue;
       Sym renamed = primed(b);
-      while (captured(renamed) || depends_on(body, renamed) || contains(n.bound, renamed)) renamed = primed(renamed);
+      while (captured(renamed) || depends_on(body, renamed) || contains(n.bound, renamed))
+        renamed = primed(renamed);
       inner.emplace_back(b, renamed);
       b = renamed;
     }

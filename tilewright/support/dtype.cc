@@ -55,12 +55,14 @@ uint32_t encode(DType t, double x) {
 
 double decode(DType t, uint32_t bits) {
   const int m = mantissa_bits(t), e = exponent_bits(t);
-  const uint32_t all_ones = (1u << e) - 1, exponent = (bits >> m) & all_ones, mantissa = bits & ((1u << m) - 1);
+  const uint32_t all_ones = (1u << e) - 1, exponent = (bits >> m) & all_ones,
+                 mantissa = bits & ((1u << m) - 1);
   const double sign = (bits >> (m + e)) & 1 ? -1 : 1;
   if (t == DType::f8e4m3) {
     if (exponent == all_ones && mantissa == 7) return std::numeric_limits<double>::quiet_NaN();
   } else if (exponent == all_ones) {
-    return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+    return mantissa ? std::numeric_limits<double>::quiet_NaN()
+                    : sign * std::numeric_limits<double>::infinity();
   }
   const int min_exponent = info(t).min_exponent;
   if (exponent == 0) return sign * std::ldexp(double(mantissa), min_exponent - m);
@@ -123,7 +125,8 @@ double round_to(DType t, double x) {
   if (std::isinf(x)) return std::copysign(overflow, x);
   const int exponent = std::max(std::ilogb(x), i.min_exponent);
   // Scaling by a power of two is exact, so that nearbyint (half to even) is the only rounding.
-  const double rounded = std::ldexp(std::nearbyint(std::ldexp(x, i.mantissa - exponent)), exponent - i.mantissa);
+  const double rounded =
+      std::ldexp(std::nearbyint(std::ldexp(x, i.mantissa - exponent)), exponent - i.mantissa);
   return std::fabs(rounded) > i.max ? std::copysign(overflow, x) : rounded;
 }
 

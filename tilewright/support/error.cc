@@ -40,7 +40,8 @@ std::string Diagnostic::render() const {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     std::string marks;
     for (size_t k = 0; k + 1 < column && k < line.size(); ++k) marks += line[k] == '\t' ? '\t' : ' ';
-    size_t length = std::max<size_t>(1, std::min(span.end, stop) - std::min(span.begin, std::min(span.end, stop)));
+    size_t length =
+        std::max<size_t>(1, std::min(span.end, stop) - std::min(span.begin, std::min(span.end, stop)));
     marks += "^" + std::string(length - 1, '~');
     out += fmt::format("  {}\n  {}\n", line, marks);
   }
