@@ -126,7 +126,7 @@ class CPrinter {
   virtual CValue real_of_integer(Expr e, CValue v);
 
   CValue call(Op op, CKind kind, std::vector<CValue> args);
-  CValue compare(Op op, CValue a, CValue b);
+  virtual CValue compare(Op op, CValue a, CValue b);
   bool closed(Expr e);  ///< free of symbols, reads and nested reductions
 
  private:

@@ -1,0 +1,80 @@
+// One kernel of a mapped program as a C++ function for a task and an exported function for a range of tasks.
+#pragma once
+#include "tilewright/emit/cpp_printer.h"
+#include "tilewright/map/cpu/lanes.h"
+
+namespace tilewright {
+
+/// Indented lines.
+class CppText {
+ public:
+  void line(const std::string& text);
+  void open(const std::string& head);    ///< "head {"
+  void otherwise();                      ///< "} else {"
+  void close(const std::string& tail = {});
+  const std::string& str() const { return text_; }
+
+ private:
+  std::string text_;
+  int depth_ = 0;
+};
+
+class CppKernel {
+ public:
+  CppKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, DType real);
+  std::string str();
+
+ private:
+  void arguments();
+  void counters();
+  void buffers();
+  void ops(const Ops& list);
+  void op(const Define& x);
+  void op(const MappedLoop& x);
+  void op(const If& x);
+  void op(const Vote& x);
+  void op(const Copy& x);
+  void op(const StoreOut& x);
+  void op(const Mma& x);
+  void op(const MapOp& x);
+  void op(const ReduceOp& x);
+  template <class T>
+  void op(const T&);
+
+  /// Names the axes of an op, whose vectors run along `lane` (null: none).
+  void begin(const Frame& frame, Sym lane);
+  int64_t panel_of(Sym axis) const;  ///< elements of a panel where products have lanes along the axis, else 0
+  std::vector<cpu::Operand> operands(Expr e) const;
+  Sym lane_of(const Buffer& b, const std::vector<Sym>& reduced, Expr value) const;
+
+  void open_axis(Sym axis);
+  void open_panels(Sym lane);
+  void open_vectors(Sym lane);
+  void close_vectors(Sym lane);
+  void open_tile(const Buffer& b, Sym lane);    ///< all loops over a tile in Local, slowest axis first
+  void close_tile(const Buffer& b, Sym lane);
+  void declarations();
+  std::string pointer(const Buffer& b);
+  void store_local(const Buffer& b, const std::string& value, bool vector);
+
+  std::string accumulator_type(CKind kind, bool vector) const;
+  std::string identity(Reducer r, CKind kind, bool vector) const;
+  std::string combined(Reducer r, CKind kind, const std::string& a, const std::string& b) const;
+  void reduce_along(const ReduceOp& x, const Buffer& b, Sym lane);
+  std::string reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes, Sym lane);
+  void gather_element(const Copy& x, const Buffer& b, Sym lane);
+  std::string summary(const MappedOp& o) const;
+
+  const Program& program_;
+  const MappedProgram& mapped_;
+  const MappedKernel& kernel_;
+  DType real_;
+  int width_;
+  CppNames names_;
+  CppPrinter print_;
+  CppText out_;
+  std::map<Sym, int> product_vectors_;  ///< lane axis of a product -> vectors of its panels
+  std::map<Sym, int64_t> extents_;      ///< elements of an axis in one block or chunk, padding included
+};
+
+}  // namespace tilewright

@@ -1,0 +1,444 @@
+// Statements of a kernel: copies, stores, products, maps, reductions, votes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tilewright/emit/cpp_kernel.h"
+#include "tilewright/expr/simplify.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright {
+namespace {
+
+bool contains(const std::vector<Sym>& list, Sym s) { return std::find(list.begin(), list.end(), s) != list.end(); }
+
+/// Axes of a tile other than the lane axis, slowest in memory first.
+std::vector<Sym> scalar_axes(const Buffer& b, Sym lane) {
+  std::vector<std::pair<int64_t, Sym>> order;
+  for (size_t a = 0; a < b.axes.size(); ++a) {
+    if (b.axes[a] == lane) continue;
+    int64_t stride = 0;
+    for (const Digit& d : b.layout.digits())
+      if (d.axis == int(a)) stride = std::max(stride, d.stride);
+    order.push_back({-stride, b.axes[a]});
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::vector<Sym> axes;
+  for (const auto& [stride, axis] : order) axes.push_back(axis);
+  return axes;
+}
+
+/// Elements from one panel to the next.
+int64_t panel_step(const Buffer& b, Sym lane, int64_t panel) {
+  for (size_t a = 0; a < b.axes.size(); ++a)
+    for (const Digit& d : b.layout.digits())
+      if (b.axes[a] == lane && d.axis == int(a) && d.step == panel) return d.stride;
+  return panel;  // row-major: panels are neighbours
+}
+
+}  // namespace
+
+Sym CppKernel::lane_of(const Buffer& b, const std::vector<Sym>& reduced, Expr value) const {
+  cpu::Operand result = cpu::operand_of(kernel_, b.sym);
+  return cpu::vector_axis(result, reduced, operands(value), extents_);
+}
+
+void CppKernel::open_tile(const Buffer& b, Sym lane) {
+  open_panels(lane);
+  for (Sym a : scalar_axes(b, lane))
+    if (print_.axis(a)) open_axis(a);
+  open_vectors(lane);
+}
+
+void CppKernel::close_tile(const Buffer& b, Sym lane) {
+  close_vectors(lane);
+  for (Sym a : scalar_axes(b, lane))
+    if (print_.axis(a)) out_.close();
+  if (lane && panel_of(lane)) out_.close();
+}
+
+std::string CppKernel::pointer(const Buffer& b) {
+  const std::string at = print_.offset(b);
+  return at == "0" ? names_.of(b.sym) : fmt::format("{} + {}", names_.of(b.sym), at);
+}
+
+void CppKernel::store_local(const Buffer& b, const std::string& value, bool vector) {
+  const CKind kind = CppPrinter::kind(b.dtype);
+  if (vector) {
+    if (kind == CKind::Real)
+      out_.line(fmt::format("st({}, {});", pointer(b), value));
+    else
+      out_.line(fmt::format("st_int({}, {});", pointer(b), kind == CKind::Boolean ? fmt::format("({}) & 1", value) : value));
+    return;
+  }
+  const std::string place = b.layout.elements() == 1 ? names_.of(b.sym) : fmt::format("{}[{}]", names_.of(b.sym), print_.offset(b));
+  out_.line(fmt::format("{} = {};", place, value));
+}
+
+void CppKernel::op(const MapOp& x) {
+  const Buffer& b = kernel_.buffer(x.buffer);
+  const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
+  begin(x.frame, lane);
+  open_tile(b, lane);
+  print_.share("t");
+  const std::string value = print_.value_text(x.value, CppPrinter::kind(b.dtype));
+  const std::vector<std::string> temporaries = print_.take_declarations();
+  print_.share("");
+  const bool scope = b.axes.empty() && !temporaries.empty();
+  if (scope) out_.open("");
+  for (const std::string& t : temporaries) out_.line(t);
+  store_local(b, value, bool(lane));
+  if (scope) out_.close();
+  close_tile(b, lane);
+}
+
+std::string CppKernel::accumulator_type(CKind kind, bool vector) const {
+  if (kind == CKind::Real) return vector ? "vf" : "real";
+  if (kind == CKind::Integer) return vector ? "vl" : "int64";
+  return vector ? "vm" : "bool";
+}
+
+std::string CppKernel::identity(Reducer r, CKind kind, bool vector) const {
+  std::string text;
+  CValue v;
+  v.kind = kind;
+  v.literal = true;
+  switch (r) {
+    case Reducer::Sum:
+    case Reducer::Any: v.number = 0; break;
+    case Reducer::Prod:
+    case Reducer::All: v.number = 1; break;
+    case Reducer::Max:
+    case Reducer::Min:
+      if (kind == CKind::Integer) {
+        const int64_t least = INT64_MIN, most = INT64_MAX;
+        v = CValue::integer(print_.dialect().integer_literal(r == Reducer::Max ? least : most, 64));
+      } else {
+        v.number = r == Reducer::Max ? -__builtin_inf() : __builtin_inf();
+      }
+      break;
+    default: TW_CHECK(false, fmt::format("reducer {} is expanded before mapping", name(r)));
+  }
+  v = print_.as(v, kind);
+  if (vector && v.text.find_first_not_of("0.f") == std::string::npos) return fmt::format("({}){{}}", accumulator_type(kind, true));
+  if (vector && kind == CKind::Boolean && v.text == "false") return "(vm){}";
+  return vector ? print_.splat(v).text : v.text;
+}
+
+std::string CppKernel::combined(Reducer r, CKind kind, const std::string& a, const std::string& b) const {
+  switch (r) {
+    case Reducer::Sum: return fmt::format("{} + {}", a, b);
+    case Reducer::Prod: return fmt::format("{} * {}", a, b);
+    case Reducer::Any: return fmt::format("{} | {}", a, b);
+    case Reducer::All: return fmt::format("{} & {}", a, b);
+    case Reducer::Max: return fmt::format("{}_max({}, {})", kind == CKind::Real ? "v" : "i", a, b);
+    case Reducer::Min: return fmt::format("{}_min({}, {})", kind == CKind::Real ? "v" : "i", a, b);
+    default: TW_CHECK(false, fmt::format("reducer {} is expanded before mapping", name(r)));
+  }
+}
+
+void CppKernel::op(const ReduceOp& x) {
+  const Buffer& b = kernel_.buffer(x.buffer);
+  const CKind kind = CppPrinter::kind(b.dtype);
+  const Sym lane = lane_of(b, x.axes, x.value);
+  begin(x.frame, lane);
+  if (lane && contains(b.axes, lane)) {
+    reduce_along(x, b, lane);
+    return;
+  }
+  for (Sym a : scalar_axes(b, lane))
+    if (print_.axis(a)) open_axis(a);
+  out_.open("");
+  const std::string total = reduce_across(x.reducer, kind, x.value, x.axes, lane);
+  const std::string place = b.layout.elements() == 1 ? names_.of(b.sym) : fmt::format("{}[{}]", names_.of(b.sym), print_.offset(b));
+  const std::string type = kind == CKind::Boolean ? "bool" : kind == CKind::Integer ? "int64" : "real";
+  store_local(b, x.accumulate ? combined(x.reducer, kind, fmt::format("({})({})", type, place), total) : total, false);
+  out_.close();
+  for (Sym a : scalar_axes(b, lane))
+    if (print_.axis(a)) out_.close();
+}
+
+/// Lanes are elements of the result: every lane has totals of its own, several to shorten the chain of additions.
+void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
+  const CKind kind = CppPrinter::kind(b.dtype);
+  const std::string type = accumulator_type(kind, true);
+  const int64_t panel = panel_of(lane);
+  const int vectors = panel ? int(panel / width_) : 1;
+  const int copies = vectors >= 3 ? 2 : 4;
+  std::vector<Sym> reduced;
+  for (Sym a : x.axes)
+    if (print_.axis(a)) reduced.push_back(a);
+  std::stable_sort(reduced.begin(), reduced.end(), [&](Sym p, Sym q) { return extents_[p] < extents_[q]; });
+
+  open_panels(lane);
+  for (Sym a : scalar_axes(b, lane))
+    if (print_.axis(a)) open_axis(a);
+  if (!panel) open_vectors(lane);
+  out_.line(fmt::format("{} total[{}][{}];", type, copies, vectors));
+  out_.line("UNROLL");
+  out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
+  out_.line("UNROLL");
+  out_.line(fmt::format("for (int c = 0; c < {}; ++c) total[u][c] = {};", vectors, identity(x.reducer, kind, true)));
+  out_.close();
+  const auto element = [&](const std::string& total) {
+    if (panel) open_vectors(lane);
+    print_.share("t");
+    const std::string value = print_.value_text(x.value, kind);
+    declarations();
+    print_.share("");
+    out_.line(fmt::format("{} = {};", total, combined(x.reducer, kind, total, value)));
+    if (panel) close_vectors(lane);
+  };
+  const std::string c = vectors > 1 ? "c" : "0";
+  for (size_t k = 0; k + 1 < reduced.size(); ++k) open_axis(reduced[k]);
+  if (reduced.empty()) {
+    out_.open("");
+    element(fmt::format("total[0][{}]", c));
+    out_.close();
+  } else {
+    const CppAxis* a = print_.axis(reduced.back());
+    out_.open(fmt::format("for (int64 first = 0; first + {0} <= {1}; first += {0})", copies, a->extent));
+    out_.line("UNROLL");
+    out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
+    out_.line(fmt::format("const int64 {} = first + u;", a->var));
+    element(fmt::format("total[u][{}]", c));
+    out_.close();
+    out_.close();
+    out_.open(fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; ++{0})", a->var, a->extent, copies));
+    element(fmt::format("total[0][{}]", c));
+    out_.close();
+  }
+  for (size_t k = 0; k + 1 < reduced.size(); ++k) out_.close();
+  if (panel)
+    open_vectors(lane);
+  else
+    out_.open("");
+  std::string all = fmt::format("total[0][{}]", c);
+  for (int u = 1; u < copies; ++u) all = combined(x.reducer, kind, all, fmt::format("total[{}][{}]", u, c));
+  if (x.accumulate) {
+    const std::string old = kind == CKind::Real ? fmt::format("ld({})", pointer(b)) : kind == CKind::Integer ? fmt::format("{}(ld_int({}))", b.dtype == DType::i64 ? "" : "to_long", pointer(b)) : fmt::format("to_mask(ld_int({}) != 0)", pointer(b));
+    all = combined(x.reducer, kind, old, x.reducer == Reducer::Sum || x.reducer == Reducer::Prod ? "(" + all + ")" : all);
+  }
+  store_local(b, all, true);
+  if (panel)
+    close_vectors(lane);
+  else
+    out_.close();
+  if (!panel) close_vectors(lane);
+  for (Sym a : scalar_axes(b, lane))
+    if (print_.axis(a)) out_.close();
+  if (panel) out_.close();
+}
+
+/// Lanes are reduced: totals lane by lane, then across lanes. Returns the text of the result.
+std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes, Sym lane) {
+  const auto element = [&](const std::string& total, bool masked) {
+    print_.share("t");
+    std::string text = print_.value_text(value, kind);
+    declarations();
+    print_.share("");
+    if (masked) {
+      const std::string exists = fmt::format("valid({})", print_.remaining());
+      if (kind == CKind::Boolean)
+        text = r == Reducer::All ? fmt::format("(({}) | ~{})", text, exists) : fmt::format("(({}) & {})", text, exists);
+      else
+        text = fmt::format("{}({}, {}, {})", kind == CKind::Real ? "select" : "select_int", exists, text, identity(r, kind, true));
+    }
+    out_.line(fmt::format("{} = {};", total, combined(r, kind, total, text)));
+  };
+  std::vector<Sym> others;
+  for (Sym a : axes)
+    if (!(a == lane) && print_.axis(a)) others.push_back(a);
+  if (!lane) {
+    out_.line(fmt::format("{} total = {};", accumulator_type(kind, false), identity(r, kind, false)));
+    for (Sym a : others) open_axis(a);
+    if (others.empty()) out_.open("");
+    element("total", false);
+    if (others.empty()) out_.close();
+    for (size_t k = 0; k < others.size(); ++k) out_.close();
+    return "total";
+  }
+  const int64_t panel = panel_of(lane);
+  const int copies = panel ? int(panel / width_) : 4;
+  out_.line(fmt::format("{} total[{}];", accumulator_type(kind, true), copies));
+  out_.line("UNROLL");
+  out_.line(fmt::format("for (int u = 0; u < {}; ++u) total[u] = {};", copies, identity(r, kind, true)));
+  if (panel) {
+    open_panels(lane);
+    for (Sym a : others) open_axis(a);
+    open_vectors(lane);
+    element(copies > 1 ? "total[c]" : "total[0]", true);
+    close_vectors(lane);
+    for (size_t k = 0; k < others.size(); ++k) out_.close();
+    out_.close();
+  } else {
+    for (Sym a : others) open_axis(a);
+    const CppAxis* a = print_.axis(lane);
+    const int64_t step = int64_t(copies) * width_;
+    out_.open(fmt::format("for (int64 first = 0; first + {0} <= {1}; first += {0})", step, a->extent));
+    out_.line("UNROLL");
+    out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
+    out_.line(fmt::format("const int64 {} = first + u * {};", a->var, width_));
+    element("total[u]", false);
+    out_.close();
+    out_.close();
+    out_.open(fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; {0} += {3})", a->var, a->extent, step, width_));
+    element("total[0]", true);
+    out_.close();
+    for (size_t k = 0; k < others.size(); ++k) out_.close();
+  }
+  std::string all = "total[0]";
+  if (copies == 2) all = combined(r, kind, all, "total[1]");
+  if (copies == 3) all = combined(r, kind, combined(r, kind, all, "total[1]"), "total[2]");
+  if (copies == 4) all = combined(r, kind, "(" + combined(r, kind, all, "total[1]") + ")", "(" + combined(r, kind, "total[2]", "total[3]") + ")");
+  if (kind == CKind::Boolean) return fmt::format("{}({})", r == Reducer::All ? "all" : "any", all);
+  return fmt::format("{}_lanes({})", name(r), all);
+}
+
+void CppKernel::op(const Vote& x) {
+  std::string condition;
+  if (x.axes.empty()) {
+    begin(x.frame, {});
+    condition = print_.boolean(x.condition);
+  } else {
+    cpu::Operand none;
+    const Sym lane = cpu::vector_axis(none, x.axes, operands(x.condition), extents_);
+    begin(x.frame, lane);
+    condition = names_.fresh("vote");
+    out_.line(fmt::format("bool {};", condition));
+    out_.open("");
+    const std::string total = reduce_across(Reducer::Any, CKind::Boolean, x.condition, x.axes, lane);
+    out_.line(fmt::format("{} = {};", condition, total));
+    out_.close();
+  }
+  out_.open(fmt::format("if ({})", condition));
+  ops(x.then);
+  if (!x.otherwise.empty()) {
+    out_.otherwise();
+    ops(x.otherwise);
+  }
+  out_.close();
+}
+
+void CppKernel::op(const Copy& x) {
+  const Buffer& b = kernel_.buffer(x.buffer);
+  const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
+  begin(x.frame, lane);
+  open_tile(b, lane);
+  const std::string step = lane ? print_.tensor_step(x.tensor, x.index, lane) : "0";
+  if (x.present || step.empty()) {
+    gather_element(x, b, lane);
+  } else {
+    const DType t = print_.dtype(x.tensor);
+    const bool real = CppPrinter::kind(b.dtype) == CKind::Real;
+    const std::string f = !real ? "load_int" : !is_float(t) ? "to_real(load_int" : t == real_ ? "load_real" : fmt::format("load_{}", name(t));
+    const std::string where = fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
+    std::string value = lane ? fmt::format("{}({}, {}, {})", f, where, step, print_.remaining()) : fmt::format("{}({}, 1, 1)", f, where);
+    if (real && !is_float(t)) value += ")";
+    store_local(b, lane ? value : value + "[0]", bool(lane));
+  }
+  close_tile(b, lane);
+}
+
+/// Element by element, where lanes do not lie at one stride or an index may lie outside.
+void CppKernel::gather_element(const Copy& x, const Buffer& b, Sym lane) {
+  const std::vector<Dim> dims = memory_dims(program_, mapped_, x.tensor);
+  std::vector<Sym> pieces;
+  for (const Dim& d : dims) pieces.insert(pieces.end(), d.pieces.begin(), d.pieces.end());
+  Expr inside;
+  if (x.present) {
+    std::vector<Expr> tests{x.present};
+    for (size_t k = 0; k < pieces.size(); ++k) {
+      tests.push_back(less_equal(0, x.index[k]));
+      tests.push_back(less(x.index[k], pieces[k].size()));
+    }
+    inside = make(Op::And, tests);
+  }
+  const CKind kind = CppPrinter::kind(b.dtype);
+  const std::string type = cpp_local_type(b.dtype, real_);
+  const std::string destination = lane ? pointer(b) : "";
+  std::vector<CppAxis> axes;
+  std::string exists;
+  for (const AxisFrame& f : x.frame) {
+    const CppAxis* a = print_.axis(f.axis);
+    if (!a) continue;
+    axes.push_back(*a);
+    if (f.axis == lane) {
+      axes.back().var = fmt::format("({} + l)", a->var);
+      exists = fmt::format("{} < {}", axes.back().var, a->extent);
+    }
+  }
+  print_.begin(axes, {}, 0, width_);
+  const std::string value = print_.value_text(read(x.tensor, x.index), kind);
+  std::string condition = exists;
+  if (inside) condition += (condition.empty() ? "" : " && ") + print_.boolean(inside);
+  const std::string text = condition.empty() ? value : fmt::format("{} ? {} : 0", condition, value);
+  if (!lane) {
+    store_local(b, text, false);
+    return;
+  }
+  out_.line(fmt::format("for (int64 l = 0; l < LANES; ++l) ({})[l] = ({})({});", destination, type, text));
+}
+
+void CppKernel::op(const StoreOut& x) {
+  const Buffer& b = kernel_.buffer(x.buffer);
+  const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
+  begin(x.frame, lane);
+  open_tile(b, lane);
+  const DType t = print_.dtype(x.tensor);
+  const std::string where = fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
+  const bool to_real = is_float(t);
+  const std::string value = print_.value_text(read(b.sym, {b.axes.begin(), b.axes.end()}), CppPrinter::kind(t));
+  const std::string f = !to_real ? "store_int" : t == real_ ? "store_real" : fmt::format("store_{}", name(t));
+  if (!lane) {
+    const std::string vector = to_real ? fmt::format("splat({})", value) : fmt::format("splat_int({})", value);
+    out_.line(fmt::format("{}({}, 1, 1, {});", f, where, vector));
+  } else {
+    const std::string step = print_.tensor_step(x.tensor, x.index, lane);
+    TW_CHECK(!step.empty(), fmt::format("{} is stored at indices that are not affine", x.tensor.name()));
+    out_.line(fmt::format("{}({}, {}, {}, {});", f, where, step, print_.remaining(), t == DType::boolean ? "(" + value + ") & 1" : value));
+  }
+  close_tile(b, lane);
+}
+
+void CppKernel::op(const Mma& x) {
+  const Atom* atom = find_atom(x.atom);
+  const Buffer& d = kernel_.buffer(x.d);
+  const auto axes = cpu::product_axes(cpu::operand_of(kernel_, x.d), x.a, cpu::operand_of(kernel_, x.a), x.b,
+                                      cpu::operand_of(kernel_, x.b), x.contracted, extents_);
+  TW_CHECK(atom && axes, fmt::format("{} is no product of lanes", x.atom));
+  const Buffer& a = kernel_.buffer(axes->lanes);
+  const Buffer& b = kernel_.buffer(axes->broadcast);
+  begin(x.frame, {});
+  const CppAxis lane = *print_.axis(axes->lane), inner = *print_.axis(axes->inner);
+  const std::string rows = axes->row ? print_.axis(axes->row)->extent : "1";
+  std::vector<CppAxis> places;
+  for (const AxisFrame& f : x.frame) {
+    const CppAxis* p = print_.axis(f.axis);
+    if (!p) continue;
+    places.push_back(*p);
+    if (f.axis == axes->lane || f.axis == axes->inner || f.axis == axes->row) places.back().var = "0";
+  }
+  print_.begin(places, {}, 0, width_);
+  for (Sym o : axes->outer)
+    if (print_.axis(o)) open_axis(o);
+  const auto step = [&](const Buffer& buffer, Sym axis) -> std::string {
+    if (!axis) return "0";
+    if (buffer.space == Space::Local) return fmt::format("{}", print_.step(buffer, axis));
+    const std::string s = print_.tensor_step(buffer.tensor, buffer.index, axis);
+    TW_CHECK(!s.empty(), fmt::format("{} does not lie at constant strides", buffer.sym.name()));
+    return s;
+  };
+  const std::string from = b.space == Space::Local
+                               ? pointer(b)
+                               : fmt::format("{} + {}", names_.of(b.tensor), print_.tensor_offset(b.tensor, b.index));
+  const int64_t panel = int64_t(atom->n) * width_;
+  out_.line(fmt::format("product<{}, {}>(({} + {}) / {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});", atom->m, atom->n,
+                        lane.extent, panel - 1, panel, rows, inner.extent, pointer(d), panel_step(d, axes->lane, panel),
+                        step(d, axes->row), pointer(a), panel_step(a, axes->lane, panel), step(a, axes->inner), from,
+                        step(b, axes->row), step(b, axes->inner), x.zero ? "false" : "true"));
+  for (Sym o : axes->outer)
+    if (print_.axis(o)) out_.close();
+}
+
+}  // namespace tilewright

@@ -1,0 +1,97 @@
+#include "tilewright/emit/cpp_prelude.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "tilewright/support/error.h"
+
+namespace tilewright {
+namespace {
+
+struct Section {
+  std::set<std::string> names;
+  std::string text;
+};
+
+std::set<std::string> identifiers(const std::string& code) {
+  std::set<std::string> found;
+  std::string word;
+  for (char c : code + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+      word += c;
+    } else if (!word.empty()) {
+      found.insert(word);
+      word.clear();
+    }
+  }
+  return found;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+std::vector<Section> sections(DType real) {
+  const std::string wanted = name(real);
+  std::vector<Section> list;
+  std::istringstream in(cpp_prelude_text);
+  bool use = true;
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("//@", 0) != 0) {
+      if (use && !list.empty()) list.back().text += line + "\n";
+      continue;
+    }
+    Section s;
+    std::istringstream words(line.substr(3));
+    use = true;
+    for (std::string word; words >> word;) {
+      if (word == "f32" || word == "f64")
+        use = word == wanted;
+      else
+        s.names.insert(word);
+    }
+    if (use) list.push_back(std::move(s));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string cpp_prelude(const std::string& code, const VectorUnit& unit, DType real) {
+  const std::vector<Section> all = sections(real);
+  std::vector<bool> used(all.size(), false);
+  std::vector<std::string> work{code};
+  while (!work.empty()) {
+    const std::set<std::string> words = identifiers(work.back());
+    work.pop_back();
+    for (size_t s = 0; s < all.size(); ++s) {
+      if (used[s]) continue;
+      for (const std::string& n : all[s].names) {
+        if (n != "always" && !words.count(n)) continue;
+        used[s] = true;
+        work.push_back(all[s].text);
+        break;
+      }
+    }
+  }
+  std::string text;
+  for (size_t s = 0; s < all.size(); ++s)
+    if (used[s]) text += all[s].text;
+  const int lanes = unit.bytes / bytes(real);
+  std::string iota;
+  for (int l = 0; l < lanes; ++l) iota += fmt::format("{}{}", l ? ", " : "", l);
+  text = replaced(std::move(text), "$IOTA", iota);
+  text = replaced(std::move(text), "$V", fmt::format("{}", lanes));
+  text = replaced(std::move(text), "$B", fmt::format("{}", unit.bytes));
+  text = replaced(std::move(text), "$R", real == DType::f32 ? "float" : "double");
+  text = replaced(std::move(text), "$M", real == DType::f32 ? "int" : "long long");
+  return text;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,621 @@
+// The text of the helpers. Polynomials are least-squares fits, reweighted towards the smallest largest relative error on their interval; errors are
+// given before rounding:
+//   v_exp2   x = n + f, |f| <= 1/2: degree 6, 2e-9. Results below 2^-125.5 are 0. NaN stays NaN, large arguments give infinity.
+//   v_exp    n = round(x log2 e), the rest in two parts (Cody and Waite), then the polynomial of v_exp2.
+//   v_log    x = m 2^e, sqrt(1/2) <= m < sqrt(2); log(1 + f) = f - f²/2 + f³ r(f), r of degree 8, 8e-10.
+//   v_tanh   |x| < 0.625: x + x³ q(x²), 5e-9; otherwise 1 - 2/(exp(2|x|) + 1).
+//   v_erf    |x| < 0.92: x q(x²), 4e-10; otherwise 1 - exp(r(|x|)), r a fit of log erfc.
+// Functions of f64, and powers, call the C library element by element.
+#include "tilewright/emit/cpp_prelude.h"
+
+namespace tilewright {
+
+const char* const cpp_prelude_text = R"CPP(
+//@ always
+typedef long long int64;
+typedef $R real;
+enum { LANES = $V };
+typedef real vf __attribute__((vector_size($B), may_alias));          // reals of all lanes
+typedef $M vm __attribute__((vector_size($B), may_alias));            // conditions: 0 or -1 in every lane
+typedef float vs __attribute__((vector_size(4 * LANES), may_alias));
+typedef int vi __attribute__((vector_size(4 * LANES), may_alias));
+typedef unsigned vu __attribute__((vector_size(4 * LANES), may_alias));
+typedef int64 vl __attribute__((vector_size(8 * LANES), may_alias));
+typedef real vf_any __attribute__((vector_size($B), aligned(sizeof(real)), may_alias));  // anywhere in memory
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+//@ iota
+static const vm iota = {$IOTA};
+//@ iota_real
+static const vf iota_real = {$IOTA};
+//@ iota_long
+static const vl iota_long = {$IOTA};
+//@ ld
+INLINE vf ld(const real* p) { return *(const vf*)p; }
+//@ st
+INLINE void st(real* p, vf x) { *(vf*)p = x; }
+//@ ld_int
+INLINE vi ld_int(const int* p) { return *(const vi*)p; }
+INLINE vl ld_int(const int64* p) { return *(const vl*)p; }
+//@ st_int
+INLINE void st_int(int* p, vi x) { *(vi*)p = x; }
+INLINE void st_int(int* p, vl x) { *(vi*)p = __builtin_convertvector(x, vi); }
+INLINE void st_int(int64* p, vl x) { *(vl*)p = x; }
+INLINE void st_int(int64* p, vi x) { *(vl*)p = __builtin_convertvector(x, vl); }
+//@ splat
+INLINE vf splat(real x) { return x - (vf){}; }
+//@ splat_mask
+INLINE vm splat_mask(bool x) { return (vm){} - ($M)x; }
+//@ splat_int
+INLINE vl splat_int(int64 x) { return x - (vl){}; }
+//@ to_mask
+INLINE vm to_mask(vi x) { return __builtin_convertvector(x, vm); }
+INLINE vm to_mask(vl x) { return __builtin_convertvector(x, vm); }
+//@ to_long
+INLINE vl to_long(vi x) { return __builtin_convertvector(x, vl); }
+//@ to_real
+INLINE vf to_real(vi x) { return __builtin_convertvector(x, vf); }
+INLINE vf to_real(vl x) { return __builtin_convertvector(x, vf); }
+//@ select
+INLINE vf select(vm c, vf a, vf b) { return c ? a : b; }
+//@ select_mask
+INLINE vm select_mask(vm c, vm a, vm b) { return (c & a) | (~c & b); }
+//@ select_int
+INLINE vl select_int(vm c, vl a, vl b) {
+  const vl m = __builtin_convertvector(c, vl);
+  return (m & a) | (~m & b);
+}
+//@ clamp
+// Comparisons of lane numbers with far away bounds stay what they are.
+INLINE int clamp(int64 x) { return x < -(1 << 30) ? -(1 << 30) : x > (1 << 30) ? (1 << 30) : (int)x; }
+//@ valid
+INLINE vm valid(int64 n) { return iota < ($M)clamp(n); }  // the first n lanes
+//@ any
+INLINE bool any(vm x) {
+  int64 found = 0;
+  UNROLL
+  for (int l = 0; l < LANES; ++l) found |= x[l];
+  return found != 0;
+}
+//@ all
+INLINE bool all(vm x) {
+  int64 found = -1;
+  UNROLL
+  for (int l = 0; l < LANES; ++l) found &= x[l];
+  return found != 0;
+}
+//@ v_max
+INLINE vf v_max(vf a, vf b) {  // NaN if either is
+  const vf m = a > b ? a : b;
+  return a == a ? m : a;
+}
+INLINE real v_max(real a, real b) { return a > b || a != a ? a : b; }
+//@ v_min
+INLINE vf v_min(vf a, vf b) {  // NaN if either is
+  const vf m = a < b ? a : b;
+  return a == a ? m : a;
+}
+INLINE real v_min(real a, real b) { return a < b || a != a ? a : b; }
+//@ i_max
+INLINE int64 i_max(int64 a, int64 b) { return a > b ? a : b; }
+INLINE vl i_max(vl a, vl b) { return a > b ? a : b; }
+//@ i_min
+INLINE int64 i_min(int64 a, int64 b) { return a < b ? a : b; }
+INLINE vl i_min(vl a, vl b) { return a < b ? a : b; }
+//@ i_abs
+INLINE int64 i_abs(int64 a) { return a < 0 ? -a : a; }
+INLINE vl i_abs(vl a) { return a < 0 ? -a : a; }
+//@ i_sign
+INLINE int64 i_sign(int64 a) { return (a > 0) - (a < 0); }
+INLINE vl i_sign(vl a) { return (vl)(a < 0) - (vl)(a > 0); }
+//@ i_floordiv
+INLINE int64 i_floordiv(int64 a, int64 b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+INLINE vl i_floordiv(vl a, vl b) {
+  for (int l = 0; l < LANES; ++l) a[l] = i_floordiv(a[l], b[l]);
+  return a;
+}
+//@ i_mod
+INLINE int64 i_mod(int64 a, int64 b) {
+  const int64 r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+INLINE vl i_mod(vl a, vl b) {
+  for (int l = 0; l < LANES; ++l) a[l] = i_mod(a[l], b[l]);
+  return a;
+}
+//@ sum_lanes
+INLINE real sum_lanes(vf x) {
+  for (int w = LANES / 2; w > 0; w /= 2)
+    for (int l = 0; l < w; ++l) x[l] += x[l + w];
+  return x[0];
+}
+INLINE int64 sum_lanes(vl x) {
+  int64 s = 0;
+  for (int l = 0; l < LANES; ++l) s += x[l];
+  return s;
+}
+//@ prod_lanes
+INLINE real prod_lanes(vf x) {
+  for (int w = LANES / 2; w > 0; w /= 2)
+    for (int l = 0; l < w; ++l) x[l] *= x[l + w];
+  return x[0];
+}
+INLINE int64 prod_lanes(vl x) {
+  int64 s = 1;
+  for (int l = 0; l < LANES; ++l) s *= x[l];
+  return s;
+}
+//@ max_lanes
+INLINE real max_lanes(vf x) {
+  real m = x[0];
+  for (int l = 1; l < LANES; ++l) m = v_max(m, x[l]);
+  return m;
+}
+INLINE int64 max_lanes(vl x) {
+  int64 m = x[0];
+  for (int l = 1; l < LANES; ++l) m = x[l] > m ? x[l] : m;
+  return m;
+}
+//@ min_lanes
+INLINE real min_lanes(vf x) {
+  real m = x[0];
+  for (int l = 1; l < LANES; ++l) m = v_min(m, x[l]);
+  return m;
+}
+INLINE int64 min_lanes(vl x) {
+  int64 m = x[0];
+  for (int l = 1; l < LANES; ++l) m = x[l] < m ? x[l] : m;
+  return m;
+}
+//@ v_abs
+INLINE vf v_abs(vf x) { return (vf)((vm)x & ~(($M)1 << (8 * sizeof(real) - 1))); }
+INLINE real v_abs(real x) { return x < 0 ? -x : x == 0 ? 0 : x; }
+//@ v_sign
+INLINE real v_sign(real x) { return x > 0 ? (real)1 : x < 0 ? (real)-1 : x; }
+INLINE vf v_sign(vf x) { return x > 0 ? splat(1) : x < 0 ? splat(-1) : x; }
+//@ v_round f32
+INLINE vf v_round(vf x) {  // half to even
+  const vf a = v_abs(x), r = (a + 8388608.0f) - 8388608.0f;
+  return a < 8388608.0f ? (x < 0 ? -r : r) : x;
+}
+INLINE real v_round(real x) { return v_round(splat(x))[0]; }
+//@ v_round f64
+INLINE vf v_round(vf x) {  // half to even
+  const vf a = v_abs(x), r = (a + 4503599627370496.0) - 4503599627370496.0;
+  return a < 4503599627370496.0 ? (x < 0 ? -r : r) : x;
+}
+INLINE real v_round(real x) { return v_round(splat(x))[0]; }
+//@ v_floor
+INLINE vf v_floor(vf x) {
+  const vf r = v_round(x);
+  return r > x ? r - 1 : r;
+}
+INLINE real v_floor(real x) { return v_floor(splat(x))[0]; }
+//@ v_sqrt f32
+INLINE real v_sqrt(real x) { return __builtin_sqrtf(x); }
+INLINE vf v_sqrt(vf x) {
+  for (int l = 0; l < LANES; ++l) x[l] = __builtin_sqrtf(x[l]);
+  return x;
+}
+//@ v_sqrt f64
+INLINE real v_sqrt(real x) { return __builtin_sqrt(x); }
+INLINE vf v_sqrt(vf x) {
+  for (int l = 0; l < LANES; ++l) x[l] = __builtin_sqrt(x[l]);
+  return x;
+}
+//@ v_rsqrt
+INLINE real v_rsqrt(real x) { return 1 / v_sqrt(x); }
+INLINE vf v_rsqrt(vf x) { return 1 / v_sqrt(x); }
+//@ exp2_parts f32
+INLINE vf exp2_parts(vf f, vf t) {  // 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n
+  vf p = f * 3.07067236e-4f + 2.67977488e-3f;
+  p = p * f + 1.92368747e-2f;
+  p = p * f + 1.11006649e-1f;
+  p = p * f + 4.80452958e-1f;
+  p = p * f + 1.38629441f;
+  p = p * f + 2.0f;
+  return p * (vf)(((vi)t << 23) + 0x3f000000);
+}
+//@ v_exp2 f32
+INLINE vf v_exp2(vf x) {
+  x = x < -126.0f ? splat(-126.0f) : x;
+  vf t = x + 12582912.0f;                        // rounds: n in the low bits
+  t = t > 12583041.0f ? splat(12583041.0f) : t;  // n <= 129
+  return exp2_parts(x - (t - 12582912.0f), t);
+}
+INLINE real v_exp2(real x) { return v_exp2(splat(x))[0]; }
+//@ v_exp f32
+INLINE vf v_exp(vf x) {
+  x = x < -87.3365479f ? splat(-87.3365479f) : x;  // -126 log 2
+  vf t = x * 1.44269504f + 12582912.0f;
+  t = t > 12583041.0f ? splat(12583041.0f) : t;
+  const vf n = t - 12582912.0f;
+  return exp2_parts(((x - n * 0.693359375f) + n * 2.12194440e-4f) * 1.44269504f, t);
+}
+INLINE real v_exp(real x) { return v_exp(splat(x))[0]; }
+//@ log_parts f32
+INLINE vf log_parts(vf x, vf& e) {  // x = m 2^e; log m
+  const vm tiny = x < 1.17549435e-38f;
+  const vi shifted = (vi)(tiny ? x * 8388608.0f : x) - 0x3f3504f3;
+  e = __builtin_convertvector(shifted >> 23, vf) - (tiny ? splat(23) : splat(0));
+  const vf f = (vf)((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f;
+  vf r = f * 6.74664141e-2f - 1.16756497e-1f;
+  r = r * f + 1.18881620e-1f;
+  r = r * f - 1.24055889e-1f;
+  r = r * f + 1.42195524e-1f;
+  r = r * f - 1.66679959e-1f;
+  r = r * f + 2.00021187e-1f;
+  r = r * f - 2.50000096e-1f;
+  r = r * f + 3.33333126e-1f;
+  return f + (r * f - 0.5f) * (f * f);
+}
+INLINE vf log_ends(vf x, vf r) {
+  r = x == 0 ? splat(-__builtin_inff()) : r;
+  r = x == __builtin_inff() ? x : r;
+  r = x < 0 ? splat(__builtin_nanf("")) : r;
+  return x == x ? r : x;
+}
+//@ v_log f32
+INLINE vf v_log(vf x) {
+  vf e;
+  const vf m = log_parts(x, e);
+  return log_ends(x, e * 0.693359375f + (m - e * 2.12194440e-4f));
+}
+INLINE real v_log(real x) { return v_log(splat(x))[0]; }
+//@ v_log2 f32
+INLINE vf v_log2(vf x) {
+  vf e;
+  const vf m = log_parts(x, e);
+  return log_ends(x, e + m * 1.44269504f);
+}
+INLINE real v_log2(real x) { return v_log2(splat(x))[0]; }
+//@ v_tanh f32
+INLINE vf v_tanh(vf x) {
+  const vf a = v_abs(x), s = x * x;
+  vf q = s * -5.70498652e-3f + 2.06390868e-2f;
+  q = q * s - 5.37397149e-2f;
+  q = q * s + 1.33314422e-1f;
+  q = q * s - 3.33332819e-1f;
+  const vf near = x + x * (s * q), far = 1.0f - 2.0f / (v_exp(a * 2.0f) + 1.0f);
+  return a < 0.625f ? near : x < 0 ? -far : far;
+}
+INLINE real v_tanh(real x) { return v_tanh(splat(x))[0]; }
+//@ v_erf f32
+INLINE vf v_erf(vf x) {
+  const vf a = v_abs(x), s = x * x;
+  vf q = s * 8.38239086e-5f - 8.14559763e-4f;
+  q = q * s + 5.20128609e-3f;
+  q = q * s - 2.68595001e-2f;
+  q = q * s + 1.12836973e-1f;
+  q = q * s - 3.76126339e-1f;
+  q = q * s + 1.12837917f;
+  const vf near = x * q, b = a > 4.0f ? splat(4.0f) : a;
+  vf r = b * -2.11618334e-5f + 4.35218081e-4f;
+  r = r * b - 4.17463931e-3f;
+  r = r * b + 2.51286153e-2f;
+  r = r * b - 1.08293933e-1f;
+  r = r * b - 6.33334665e-1f;
+  r = r * b - 1.12952082f;
+  r = r * b + 1.75873472e-4f;
+  const vf far = 1.0f - v_exp(r);
+  return x != x ? x : a < 0.92f ? near : x < 0 ? -far : far;
+}
+INLINE real v_erf(real x) { return v_erf(splat(x))[0]; }
+//@ EACH f64
+#define EACH(name, function)                                    \
+  INLINE real name(real x) { return function(x); }              \
+  INLINE vf name(vf x) {                                        \
+    for (int l = 0; l < LANES; ++l) x[l] = function(x[l]);      \
+    return x;                                                   \
+  }
+//@ v_exp2 f64
+EACH(v_exp2, __builtin_exp2)
+//@ v_exp f64
+EACH(v_exp, __builtin_exp)
+//@ v_log f64
+EACH(v_log, __builtin_log)
+//@ v_log2 f64
+EACH(v_log2, __builtin_log2)
+//@ v_tanh f64
+EACH(v_tanh, __builtin_tanh)
+//@ v_erf f64
+EACH(v_erf, __builtin_erf)
+//@ v_sigmoid
+INLINE vf v_sigmoid(vf x) { return 1 / (1 + v_exp(-x)); }
+INLINE real v_sigmoid(real x) { return v_sigmoid(splat(x))[0]; }
+//@ v_pow f32
+INLINE real v_pow(real x, real y) { return __builtin_powf(x, y); }
+INLINE vf v_pow(vf x, vf y) {
+  for (int l = 0; l < LANES; ++l) x[l] = __builtin_powf(x[l], y[l]);
+  return x;
+}
+//@ v_pow f64
+INLINE real v_pow(real x, real y) { return __builtin_pow(x, y); }
+INLINE vf v_pow(vf x, vf y) {
+  for (int l = 0; l < LANES; ++l) x[l] = __builtin_pow(x[l], y[l]);
+  return x;
+}
+
+//@ gather
+// The first n lanes from p[0], p[stride] …; 0 in the others.
+template <class T>
+INLINE void gather(T* lanes, const T* p, int64 stride, int64 n) {
+  for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? p[l * stride] : (T)0;
+}
+//@ scatter
+template <class T>
+INLINE void scatter(T* p, int64 stride, int64 n, const T* lanes) {
+  for (int64 l = 0; l < LANES; ++l)
+    if (l < n) p[l * stride] = lanes[l];
+}
+//@ raw_load
+typedef unsigned short vh __attribute__((vector_size(2 * LANES), may_alias));
+typedef unsigned short vh_any __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+typedef unsigned char vb __attribute__((vector_size(LANES), may_alias));
+typedef unsigned char vb_any __attribute__((vector_size(LANES), aligned(1), may_alias));
+INLINE vu raw_load(const unsigned short* p, int64 stride, int64 n) {
+  if (n >= LANES && stride == 1) return __builtin_convertvector(*(const vh_any*)p, vu);
+  alignas(64) unsigned short lanes[LANES];
+  gather(lanes, p, stride, n);
+  return __builtin_convertvector(*(const vh*)lanes, vu);
+}
+INLINE vu raw_load(const unsigned char* p, int64 stride, int64 n) {
+  if (n >= LANES && stride == 1) return __builtin_convertvector(*(const vb_any*)p, vu);
+  alignas(64) unsigned char lanes[LANES];
+  gather(lanes, p, stride, n);
+  return __builtin_convertvector(*(const vb*)lanes, vu);
+}
+//@ raw_store
+INLINE void raw_store(unsigned short* p, int64 stride, int64 n, vu x) {
+  const vh bits = __builtin_convertvector(x, vh);
+  if (n >= LANES && stride == 1)
+    *(vh_any*)p = bits;
+  else
+    scatter(p, stride, n, (const unsigned short*)&bits);
+}
+INLINE void raw_store(unsigned char* p, int64 stride, int64 n, vu x) {
+  const vb bits = __builtin_convertvector(x, vb);
+  if (n >= LANES && stride == 1)
+    *(vb_any*)p = bits;
+  else
+    scatter(p, stride, n, (const unsigned char*)&bits);
+}
+//@ decode
+// Numbers with M bits of mantissa and smallest normal exponent E; codes from `special` on are infinities and NaN.
+template <int M, int E>
+INLINE vs decode(vu code, unsigned sign, unsigned special) {
+  const vu m = code & (sign - 1);
+  vs x = (vs)((m << (23 - M)) + ((126 + E) << 23));
+  x = m < (1u << M) ? __builtin_convertvector((vi)m, vs) * (E == -6 ? 0x1p-9f : M == 10 ? 0x1p-24f : 0x1p-16f) : x;
+  x = m >= special ? (vs)(m > special || M == 3 ? (vu){} + 0x7fc00000u : (vu){} + 0x7f800000u) : x;
+  return (vs)((vu)x | (((code & sign) != 0) & 0x80000000u));
+}
+//@ encode
+// To nearest, ties to even; from `limit` on the code is `large`.
+template <int M, int E>
+INLINE vu encode(vs x, unsigned sign, float limit, unsigned large, unsigned nan) {
+  const vu bits = (vu)x, a = bits & 0x7fffffffu;
+  const vs y = (vs)a, unit = (vs){} + (E == -6 ? 0x1p14f : M == 10 ? 0x1p-1f : 0x1p7f);  // 2^(E - M + 23): its last bit is the smallest number
+  vu code = ((a + ((1u << (22 - M)) - 1) + ((a >> (23 - M)) & 1)) >> (23 - M)) - ((126 + E) << M);
+  code = y < (E == -6 ? 0x1p-6f : 0x1p-14f) ? (vu)(y + unit) - (vu)unit : code;
+  code = y >= limit ? (vu){} + large : code;
+  code = x != x ? (vu){} + nan : code;
+  return code | ((bits >> 31) * sign);
+}
+//@ from_f16
+INLINE vs from_f16(vu code) {
+#if defined(__F16C__) && $V == 8
+  typedef short v8h __attribute__((vector_size(16)));
+  return (vs)__builtin_ia32_vcvtph2ps256(__builtin_convertvector(code, v8h));
+#else
+  return decode<10, -14>(code, 0x8000u, 0x7c00u);
+#endif
+}
+//@ to_f16
+INLINE vu to_f16(vs x) {
+#if defined(__F16C__) && $V == 8
+  return __builtin_convertvector((vh)__builtin_ia32_vcvtps2ph256(x, 0), vu);
+#else
+  return encode<10, -14>(x, 0x8000u, 65520.0f, 0x7c00u, 0x7e00u);
+#endif
+}
+//@ from_bf16
+INLINE vs from_bf16(vu code) { return (vs)(code << 16); }
+//@ to_bf16
+INLINE vu to_bf16(vs x) {
+  const vu bits = (vu)x;
+  return x == x ? (bits + 0x7fffu + ((bits >> 16) & 1)) >> 16 : (bits >> 16) | 0x40u;
+}
+//@ from_f8e4m3
+INLINE vs from_f8e4m3(vu code) { return decode<3, -6>(code, 0x80u, 0x7fu); }
+//@ to_f8e4m3
+INLINE vu to_f8e4m3(vs x) { return encode<3, -6>(x, 0x80u, 448.0f, 0x7eu, 0x7fu); }
+//@ from_f8e5m2
+INLINE vs from_f8e5m2(vu code) { return decode<2, -14>(code, 0x80u, 0x7cu); }
+//@ to_f8e5m2
+INLINE vu to_f8e5m2(vs x) { return encode<2, -14>(x, 0x80u, 61440.0f, 0x7cu, 0x7eu); }
+//@ widen
+INLINE vf widen(vs x) { return __builtin_convertvector(x, vf); }
+//@ narrow
+INLINE vs narrow(vf x) { return __builtin_convertvector(x, vs); }
+//@ round_f16
+INLINE vf round_f16(vf x) { return widen(from_f16(to_f16(narrow(x)))); }
+INLINE real round_f16(real x) { return round_f16(splat(x))[0]; }
+//@ round_bf16
+INLINE vf round_bf16(vf x) { return widen(from_bf16(to_bf16(narrow(x)))); }
+INLINE real round_bf16(real x) { return round_bf16(splat(x))[0]; }
+//@ round_f8e4m3
+INLINE vf round_f8e4m3(vf x) { return widen(from_f8e4m3(to_f8e4m3(narrow(x)))); }
+INLINE real round_f8e4m3(real x) { return round_f8e4m3(splat(x))[0]; }
+//@ round_f8e5m2
+INLINE vf round_f8e5m2(vf x) { return widen(from_f8e5m2(to_f8e5m2(narrow(x)))); }
+INLINE real round_f8e5m2(real x) { return round_f8e5m2(splat(x))[0]; }
+//@ round_f32
+INLINE vf round_f32(vf x) { return widen(narrow(x)); }
+INLINE real round_f32(real x) { return (real)(float)x; }
+//@ to_i64
+// Towards zero, saturating; NaN is 0.
+INLINE int64 to_i64(real x) {
+  const int64 most = 0x7fffffffffffffffLL;
+  return x != x ? 0 : x >= (real)9223372036854775808.0 ? most : x <= (real)-9223372036854775808.0 ? -most - 1 : (int64)x;
+}
+INLINE vl to_i64(vf x) {
+  vl r;
+  for (int l = 0; l < LANES; ++l) r[l] = to_i64(x[l]);
+  return r;
+}
+//@ to_i32
+INLINE int64 to_i32(int64 x) { return x < -2147483647LL - 1 ? -2147483647LL - 1 : x > 2147483647LL ? 2147483647LL : x; }
+INLINE int64 to_i32(real x) { return to_i32(to_i64(x)); }
+INLINE vl to_i32(vl x) {
+  for (int l = 0; l < LANES; ++l) x[l] = to_i32((int64)x[l]);
+  return x;
+}
+INLINE vl to_i32(vf x) { return to_i32(to_i64(x)); }
+//@ to_i8
+INLINE int64 to_i8(int64 x) { return x < -128 ? -128 : x > 127 ? 127 : x; }
+INLINE int64 to_i8(real x) { return to_i8(to_i64(x)); }
+INLINE vl to_i8(vl x) {
+  for (int l = 0; l < LANES; ++l) x[l] = to_i8((int64)x[l]);
+  return x;
+}
+INLINE vl to_i8(vf x) { return to_i8(to_i64(x)); }
+
+//@ load_real
+// The first n lanes from p[0], p[stride] …; 0 in the others.
+INLINE vf load_real(const real* p, int64 stride, int64 n) {
+  if (n >= LANES && stride == 1) return *(const vf_any*)p;
+  alignas(64) real lanes[LANES];
+  gather(lanes, p, stride, n);
+  return *(const vf*)lanes;
+}
+//@ load_f32
+INLINE vf load_f32(const float* p, int64 stride, int64 n) {
+  alignas(64) float lanes[LANES];
+  gather(lanes, p, stride, n);
+  return widen(*(const vs*)lanes);
+}
+//@ load_f64
+INLINE vf load_f64(const double* p, int64 stride, int64 n) {
+  alignas(64) real lanes[LANES];
+  for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? (real)p[l * stride] : (real)0;
+  return *(const vf*)lanes;
+}
+//@ load_f16
+INLINE vf load_f16(const unsigned short* p, int64 stride, int64 n) { return widen(from_f16(raw_load(p, stride, n))); }
+//@ load_bf16
+INLINE vf load_bf16(const unsigned short* p, int64 stride, int64 n) { return widen(from_bf16(raw_load(p, stride, n))); }
+//@ load_f8e4m3
+INLINE vf load_f8e4m3(const unsigned char* p, int64 stride, int64 n) { return widen(from_f8e4m3(raw_load(p, stride, n))); }
+//@ load_f8e5m2
+INLINE vf load_f8e5m2(const unsigned char* p, int64 stride, int64 n) { return widen(from_f8e5m2(raw_load(p, stride, n))); }
+//@ load_int
+template <class T>
+INLINE vi load_int(const T* p, int64 stride, int64 n) {
+  alignas(64) int lanes[LANES];
+  for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? (int)p[l * stride] : 0;
+  return *(const vi*)lanes;
+}
+INLINE vl load_int(const int64* p, int64 stride, int64 n) {
+  alignas(64) int64 lanes[LANES];
+  gather(lanes, p, stride, n);
+  return *(const vl*)lanes;
+}
+//@ store_real
+INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
+  if (n >= LANES && stride == 1)
+    *(vf_any*)p = x;
+  else
+    scatter(p, stride, n, (const real*)&x);
+}
+//@ store_f32
+INLINE void store_f32(float* p, int64 stride, int64 n, vf x) {
+  const vs y = narrow(x);
+  scatter(p, stride, n, (const float*)&y);
+}
+//@ store_f64
+INLINE void store_f64(double* p, int64 stride, int64 n, vf x) {
+  for (int64 l = 0; l < LANES; ++l)
+    if (l < n) p[l * stride] = x[l];
+}
+//@ store_f16
+INLINE void store_f16(unsigned short* p, int64 stride, int64 n, vf x) { raw_store(p, stride, n, to_f16(narrow(x))); }
+//@ store_bf16
+INLINE void store_bf16(unsigned short* p, int64 stride, int64 n, vf x) { raw_store(p, stride, n, to_bf16(narrow(x))); }
+//@ store_f8e4m3
+INLINE void store_f8e4m3(unsigned char* p, int64 stride, int64 n, vf x) { raw_store(p, stride, n, to_f8e4m3(narrow(x))); }
+//@ store_f8e5m2
+INLINE void store_f8e5m2(unsigned char* p, int64 stride, int64 n, vf x) { raw_store(p, stride, n, to_f8e5m2(narrow(x))); }
+//@ store_int
+template <class T, class V>
+INLINE void store_int(T* p, int64 stride, int64 n, V x) {
+  for (int64 l = 0; l < LANES; ++l)
+    if (l < n) p[l * stride] = (T)x[l];
+}
+
+//@ fma
+// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. UNIT: the rows of b are neighbours.
+#if defined(__AVX512F__)
+#define PIN(x) asm("" : "+v"(x))  // keeps the compiler from loading the vector again for every row
+#else
+#define PIN(x)
+#endif
+template <int R, int C, bool UNIT>
+__attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row,
+                                          int64 b_inner, int64 inner, bool add) {
+  if (UNIT) b_row = 1;
+  vf s[R][C];
+  UNROLL
+  for (int r = 0; r < R; ++r) {
+    UNROLL
+    for (int c = 0; c < C; ++c) s[r][c] = (vf){};
+  }
+  for (int64 k = 0; k < inner; ++k) {
+    vf x[C];
+    UNROLL
+    for (int c = 0; c < C; ++c) {
+      x[c] = ld(a + c * LANES);
+      PIN(x[c]);
+    }
+    UNROLL
+    for (int r = 0; r < R; ++r) {
+      const real y = b[r * b_row];
+      UNROLL
+      for (int c = 0; c < C; ++c) s[r][c] += x[c] * y;
+    }
+    a += a_inner;
+    b += b_inner;
+  }
+  UNROLL
+  for (int r = 0; r < R; ++r) {
+    UNROLL
+    for (int c = 0; c < C; ++c) {
+      real* out = d + r * d_row + c * LANES;
+      st(out, add ? ld(out) + s[r][c] : s[r][c]);
+    }
+  }
+}
+//@ product
+// The same for any number of panels of C vectors and of rows.
+template <int R, int C>
+INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a, int64 a_panel,
+                    int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add) {
+  for (int64 p = 0; p < panels; ++p, d += d_panel, a += a_panel) {
+    int64 r = 0;
+    if (b_row == 1)
+      for (; r + R <= rows; r += R) fma<R, C, true>(d + r * d_row, d_row, a, a_inner, b + r, 1, b_inner, inner, add);
+    else
+      for (; r + R <= rows; r += R) fma<R, C, false>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add);
+    for (; r < rows; ++r) fma<1, C, false>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add);
+  }
+}
+//@ end
+)CPP";
+
+}  // namespace tilewright

@@ -1,0 +1,251 @@
+#include "tilewright/map/cpu/lanes.h"
+
+#include <algorithm>
+
+#include "tilewright/support/error.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright::cpu {
+namespace {
+
+int64_t pad(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/// The axis of `axes` that the last memory dimensions of an access run along; null if none.
+Sym innermost(const std::vector<Expr>& index, const std::vector<Sym>& axes) {
+  for (size_t k = index.size(); k-- > 0;)
+    for (Sym a : axes)
+      if (depends_on(index[k], a)) return a;
+  return {};
+}
+
+DType real_of(const TileKernel& k) {
+  for (const Tile& t : k.tiles)
+    if (t.dtype == DType::f64) return DType::f64;
+  return DType::f32;
+}
+
+/// The first long group axis that one operand of a product carries into its result.
+Sym choose_panel_axis(const TileKernel& k, int width) {
+  for (const KernelAxis& a : k.grid) {
+    if (a.kind != KernelAxis::Kind::Group || a.block < std::max<int64_t>(width, short_group)) continue;
+    bool row = false;
+    for_each_stmt(k.body, [&](const Stmt& s) {
+      if (const Dot* d = std::get_if<Dot>(&s.node))
+        row = row || (contains_axis(k.tile(d->tile).axes, a.index) &&
+                      contains_axis(k.tile(d->a).axes, a.index) != contains_axis(k.tile(d->b).axes, a.index));
+    });
+    if (row) return a.index;
+  }
+  return {};
+}
+
+/// Contiguous axes of tiles without the panel axis. Operands keep the order of their arrays where that axis is long enough; what is computed
+/// from them follows; the rest takes its longest axis.
+struct FastestAxes {
+  const TileKernel& k;
+  int width;
+  std::map<Sym, Sym> chosen;
+
+  void vote(std::map<Sym, std::map<Sym, int64_t>>& votes, Sym tile, Sym axis, int64_t weight) {
+    if (axis && contains_axis(k.tile(tile).axes, axis)) votes[tile][axis] += weight;
+  }
+
+  Sym longest(const Tile& t) const {
+    Sym best;
+    for (Sym a : t.axes)
+      if (!best || block_of(k, a) >= block_of(k, best)) best = a;
+    return best;
+  }
+
+  void operands() {
+    for_each_stmt(k.body, [&](const Stmt& s) {
+      const Load* l = std::get_if<Load>(&s.node);
+      if (!l || chosen.count(l->tile)) return;
+      const Tile& t = k.tile(l->tile);
+      Sym a = innermost(l->index, t.axes);
+      if (a && block_of(k, a) < width) a = longest(t);
+      if (a) chosen[l->tile] = a;
+    });
+  }
+
+  void others() {
+    for (size_t round = 0; round < k.tiles.size(); ++round) {
+      std::map<Sym, std::map<Sym, int64_t>> votes;
+      for_each_stmt(k.body, [&](const Stmt& s) {
+        if (const Store* x = std::get_if<Store>(&s.node)) {
+          if (!chosen.count(x->tile)) vote(votes, x->tile, innermost(x->index, k.tile(x->tile).axes), 1);
+          return;
+        }
+        const Sym out = written(s);
+        if (!out || chosen.count(out)) return;
+        for (Sym in : reads(k, s)) {
+          int64_t weight = 1;
+          for (Sym a : k.tile(in).axes) weight *= block_of(k, a);
+          if (auto it = chosen.find(in); it != chosen.end()) vote(votes, out, it->second, weight);
+        }
+      });
+      bool changed = false;
+      for (const auto& [tile, axes] : votes) {
+        auto best = std::max_element(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+        if (block_of(k, best->first) < width) continue;
+        chosen[tile] = best->first;
+        changed = true;
+      }
+      if (!changed) break;
+    }
+    for (const Tile& t : k.tiles)
+      if (!chosen.count(t.sym)) chosen[t.sym] = longest(t);
+  }
+};
+
+}  // namespace
+
+int64_t block_of(const TileKernel& k, Sym axis) { return k.axis(axis).block; }
+
+int rows_of_product(int vectors, int registers) {
+  const int free = registers - vectors - 1;  // lanes operand and one broadcast
+  int rows = 1;
+  for (int r : {2, 4, 8})
+    if (r * vectors <= free) rows = r;
+  return rows;
+}
+
+int vectors_of_panel(int64_t elements, int width, int registers) {
+  const int64_t vectors = (elements + width - 1) / width;
+  int best = 1;
+  double best_cost = 0;
+  for (int c : {3, 2, 1}) {
+    // A micro-kernel needs about ten accumulators to hide the latency of its additions.
+    const double rate = std::min(1.0, 0.4 + 0.05 * c * rows_of_product(c, registers));
+    const double cost = double(pad(vectors, c)) / rate;
+    if (best_cost == 0 || cost < best_cost) {
+      best = c;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+Lanes choose_lanes(const TileKernel& k, const Machine& m) {
+  Lanes lanes;
+  lanes.real = real_of(k);
+  lanes.width = m.vector.bytes / bytes(lanes.real);
+  lanes.panel_axis = choose_panel_axis(k, lanes.width);
+  FastestAxes fastest{k, lanes.width, {}};
+  if (lanes.panel_axis)
+    for (const Tile& t : k.tiles)
+      if (contains_axis(t.axes, lanes.panel_axis)) fastest.chosen[t.sym] = lanes.panel_axis;
+  fastest.operands();
+  fastest.others();
+  lanes.fastest = std::move(fastest.chosen);
+  for (const auto& [tile, axis] : lanes.fastest)
+    if (axis) lanes.vectors[axis] = 1;
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    const Dot* d = std::get_if<Dot>(&s.node);
+    const auto product = d ? product_axes(lanes, k, *d) : std::nullopt;
+    if (product)
+      lanes.vectors[product->lane] = vectors_of_panel(block_of(k, product->lane), lanes.width, m.vector.registers);
+  });
+  return lanes;
+}
+
+std::optional<ProductAxes> product_axes(const Lanes& lanes, const TileKernel& k, const Dot& dot) {
+  std::map<Sym, int64_t> extents;
+  const auto operand = [&](Sym tile) {
+    const Tile& t = k.tile(tile);
+    for (Sym a : t.axes) extents[a] = block_of(k, a);
+    return Operand{t.axes, lanes.fastest.at(tile)};
+  };
+  for (Sym t : {dot.tile, dot.a, dot.b})
+    if (!is_float(k.tile(t).dtype)) return std::nullopt;
+  const Operand d = operand(dot.tile), a = operand(dot.a), b = operand(dot.b);
+  return product_axes(d, dot.a, a, dot.b, b, dot.axes, extents);
+}
+
+Layout layout_of(const Lanes& lanes, const TileKernel& k, const Tile& tile) {
+  const Sym fastest = lanes.fastest.at(tile.sym);
+  std::vector<int64_t> shape;
+  for (Sym a : tile.axes) shape.push_back(a == fastest ? pad(block_of(k, a), lanes.panel(a)) : block_of(k, a));
+  if (!fastest) return Layout::row_major(shape);
+  const int at = int(std::find(tile.axes.begin(), tile.axes.end(), fastest) - tile.axes.begin());
+  const bool panels = fastest == lanes.panel_axis;
+  const int64_t run = panels ? lanes.panel(fastest) : shape[at];
+  std::vector<Digit> digits{{at, run, 1, Digit::To::Offset, 1}};
+  int64_t stride = run;
+  for (int a = int(shape.size()) - 1; a >= 0; --a) {
+    if (a == at) continue;
+    digits.push_back({a, shape[a], 1, Digit::To::Offset, stride});
+    stride *= shape[a];
+  }
+  if (panels) digits.push_back({at, shape[at] / run, run, Digit::To::Offset, stride});
+  return Layout(std::move(shape), std::move(digits));
+}
+
+Sym vector_axis(const Operand& result, const std::vector<Sym>& reduced, const std::vector<Operand>& reads,
+                const std::map<Sym, int64_t>& extents) {
+  std::vector<Sym> candidates;
+  if (result.fastest) candidates.push_back(result.fastest);
+  for (const Operand& r : reads)
+    if (r.fastest && contains_axis(reduced, r.fastest) && !contains_axis(candidates, r.fastest)) candidates.push_back(r.fastest);
+  if (candidates.empty() && !reduced.empty()) {
+    // Nothing is contiguous (a count): any reduced axis will do.
+    candidates.push_back(reduced.back());
+  }
+  Sym best;
+  int64_t best_cost = 0;
+  for (Sym c : candidates) {
+    int64_t cost = 0;  // elements read one by one
+    for (const Operand& r : reads) {
+      if (!contains_axis(r.axes, c) || r.fastest == c) continue;
+      int64_t n = 1;
+      for (Sym a : r.axes)
+        if (auto it = extents.find(a); it != extents.end()) n *= it->second;
+      cost += n;
+    }
+    if (!best || cost < best_cost) {
+      best = c;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+std::optional<ProductAxes> product_axes(const Operand& d, Sym a, const Operand& oa, Sym b, const Operand& ob,
+                                        const std::vector<Sym>& contracted, const std::map<Sym, int64_t>& extents) {
+  ProductAxes p;
+  p.lane = d.fastest;
+  if (!p.lane || contracted.empty()) return std::nullopt;
+  const bool in_a = contains_axis(oa.axes, p.lane), in_b = contains_axis(ob.axes, p.lane);
+  if (in_a == in_b || (in_a ? oa : ob).fastest != p.lane) return std::nullopt;
+  const Operand& lanes = in_a ? oa : ob;
+  const Operand& broadcast = in_a ? ob : oa;
+  p.lanes = in_a ? a : b;
+  p.broadcast = in_a ? b : a;
+  const auto longest = [&](Sym best, Sym s) { return !best || extents.at(s) > extents.at(best) ? s : best; };
+  for (Sym s : d.axes)
+    if (s != p.lane && contains_axis(broadcast.axes, s) && !contains_axis(lanes.axes, s)) p.row = longest(p.row, s);
+  for (Sym s : contracted)
+    if (contains_axis(lanes.axes, s) || contains_axis(broadcast.axes, s)) p.inner = longest(p.inner, s);
+  if (!p.inner) return std::nullopt;
+  for (Sym s : d.axes)
+    if (s != p.lane && s != p.row) p.outer.push_back(s);
+  for (Sym s : contracted)
+    if (s != p.inner) p.outer.push_back(s);
+  return p;
+}
+
+Operand operand_of(const MappedKernel& k, Sym buffer) {
+  const Buffer& b = k.buffer(buffer);
+  Operand o;
+  o.axes = b.axes;
+  if (b.space == Space::Memory) {
+    o.fastest = innermost(b.index, b.axes);
+  } else {
+    for (size_t a = 0; a < b.axes.size(); ++a)
+      for (const Digit& d : b.layout.digits())
+        if (d.axis == int(a) && d.step == 1 && d.stride == 1) o.fastest = b.axes[a];
+  }
+  return o;
+}
+
+}  // namespace tilewright::cpu

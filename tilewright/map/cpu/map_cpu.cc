@@ -1,0 +1,346 @@
+// TileProgram -> MappedProgram for CPUs.
+//
+// One role, one owner: a task is a block of the grid. Tiles are buffers in Local, except operands that are read where they lie (views). Dots become
+// products of the micro-kernel where lanes allow, otherwise sums of element products; loops, votes, maps and reductions stay what they are,
+// with the ranges of their axes made explicit.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/map/cpu/lanes.h"
+#include "tilewright/map/cpu/operands.h"
+#include "tilewright/support/error.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright {
+namespace cpu {
+namespace {
+
+Sym variable(const std::string& name) {
+  return Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true});
+}
+
+std::vector<Expr> own_axes(const std::vector<Sym>& axes) { return {axes.begin(), axes.end()}; }
+
+/// Does the segment kind change what a body does?
+bool mask_matters(const Body& body) {
+  bool matters = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    if (const Map* x = std::get_if<Map>(&s.node)) matters = matters || (x->masked && x->masked != x->value);
+    if (const Reduce* x = std::get_if<Reduce>(&s.node)) matters = matters || (x->masked && x->masked != x->value);
+    if (const Dot* x = std::get_if<Dot>(&s.node)) matters = matters || x->present;
+  });
+  return matters;
+}
+
+class KernelMapper {
+ public:
+  KernelMapper(const TileProgram& t, const TileKernel& k, const Machine& m)
+      : t_(t), k_(k), machine_(m), lanes_(choose_lanes(k, m)), views_(views_of(t, k, lanes_)) {}
+
+  MappedKernel run() {
+    out_.name = k_.name;
+    out_.grid = k_.grid;
+    out_.heaviest_first = k_.heaviest_first;
+    for (const Tile& tile : k_.tiles) add_buffer(tile);
+    Role role{.name = "task"};
+    std::vector<MappedOp>& ops = role.body;
+    for (const KernelAxis& a : k_.grid) open_axis(a, ops);
+    for (const KernelAxis& a : k_.inner)
+      if (a.kind != KernelAxis::Kind::Stream) open_axis(a, ops);
+    lower(k_.body, false, ops);
+    out_.roles.push_back(std::move(role));
+    for (Buffer& b : scratch_) out_.buffers.push_back(std::move(b));
+    return std::move(out_);
+  }
+
+ private:
+  const TileProgram& t_;
+  const TileKernel& k_;
+  const Machine& machine_;
+  Lanes lanes_;
+  std::map<Sym, View> views_;
+  MappedKernel out_;
+  std::vector<Buffer> scratch_;
+  std::map<Sym, AxisFrame> frames_;
+
+  /// Element type in which a tile is held: every real in the kernel's, integers and booleans as they are.
+  DType held(const Tile& tile) const { return is_float(tile.dtype) ? lanes_.real : tile.dtype; }
+
+  Expr bake(Expr e) const { return tilewright::bake(t_.axes, e); }
+
+  void add_buffer(const Tile& tile) {
+    Buffer b;
+    b.sym = tile.sym;
+    b.axes = tile.axes;
+    b.dtype = held(tile);
+    if (auto it = views_.find(tile.sym); it != views_.end()) {
+      b.space = Space::Memory;
+      b.tensor = it->second.tensor;
+      for (Expr e : it->second.index) b.index.push_back(bake(e));
+      b.comment = "read where it lies";
+    } else {
+      b.space = Space::Local;
+      b.layout = layout_of(lanes_, k_, tile);
+      b.alignment = machine_.vector.bytes;
+      if (tile.dtype != b.dtype) b.comment = fmt::format("values of {}", name(tile.dtype));
+    }
+    out_.buffers.push_back(std::move(b));
+  }
+
+  Sym scratch(const std::string& name, DType dtype) {
+    Buffer b;
+    b.sym = Sym::fresh({.name = name, .kind = SymbolKind::Tile});
+    b.dtype = dtype;
+    b.space = Space::Local;
+    b.layout = Layout::row_major({});
+    b.alignment = machine_.vector.bytes;
+    scratch_.push_back(b);
+    return b.sym;
+  }
+
+  void add(std::vector<MappedOp>& ops, decltype(MappedOp::node) node, std::string comment = {}) {
+    ops.push_back({std::move(node), std::move(comment)});
+  }
+
+  /// Origin and clipped extent of an axis from here on.
+  void open_axis(const KernelAxis& a, std::vector<MappedOp>& ops) {
+    const std::string& text = a.index.name();
+    const Expr size = size_of(t_.axes, a.index);
+    if (a.kind == KernelAxis::Kind::Whole) {
+      frames_[a.index] = {a.index, 0, size};
+      return;
+    }
+    if (a.kind == KernelAxis::Kind::Resident) {
+      frames_[a.index] = {a.index, 0, size};
+      return;
+    }
+    if (a.block == 1 && a.kind != KernelAxis::Kind::Stream) {
+      add(ops, Define{a.index, a.counter});
+      frames_[a.index] = {a.index, a.index, 1};
+      return;
+    }
+    const Sym first = variable(text + "0");
+    add(ops, Define{first, Expr(a.counter) * Expr(a.block)});
+    const auto literal = size.rational();
+    Expr extent = a.block;
+    if (a.end || !literal || literal->num() % a.block != 0) {
+      const Sym count = variable("n" + text);
+      add(ops, Define{count, min(a.block, (a.end ? bake(a.end) : size) - first)});
+      extent = count;
+    }
+    frames_[a.index] = {a.index, first, extent};
+  }
+
+  Frame frame(const std::vector<Sym>& axes) const {
+    Frame f;
+    for (Sym a : axes) {
+      auto it = frames_.find(a);
+      TW_CHECK(it != frames_.end(), fmt::format("axis {} is used outside its loop", a.name()));
+      f.push_back(it->second);
+    }
+    return f;
+  }
+
+  void lower(const Body& body, bool masked, std::vector<MappedOp>& ops) {
+    for (const Stmt& s : body)
+      std::visit([&](const auto& x) { lower(x, s.comment, masked, ops); }, s.node);
+  }
+
+  void lower(const Load& x, const std::string& comment, bool, std::vector<MappedOp>& ops) {
+    if (views_.count(x.tile)) return;
+    const Tile& tile = k_.tile(x.tile);
+    Copy c;
+    const bool panels = lanes_.panel_axis && lanes_.fastest.at(x.tile) == lanes_.panel_axis;
+    c.atom = panels ? "copy.pack" : tile.dtype == held(tile) ? "copy.plain" : "copy.convert";
+    c.buffer = x.tile;
+    c.tensor = x.tensor;
+    for (Expr e : x.index) c.index.push_back(bake(e));
+    if (x.present) c.present = bake(x.present);
+    c.frame = frame(tile.axes);
+    add(ops, std::move(c), comment);
+  }
+
+  void lower(const Store& x, const std::string& comment, bool, std::vector<MappedOp>& ops) {
+    const Tile& tile = k_.tile(x.tile);
+    StoreOut s;
+    const Sym fastest = lanes_.fastest.at(x.tile);
+    const bool transposed = fastest && tile.axes.size() > 1 && fastest == lanes_.panel_axis;
+    s.atom = transposed ? "store.transpose" : "store.plain";
+    s.buffer = x.tile;
+    s.tensor = x.tensor;
+    for (Expr e : x.index) s.index.push_back(bake(e));
+    s.frame = frame(tile.axes);
+    add(ops, std::move(s), comment);
+  }
+
+  /// Writes of tiles narrower than the type they are held in round explicitly.
+  Expr rounded(const Tile& tile, Expr value) const {
+    const bool narrow = is_float(tile.dtype) && bytes(tile.dtype) < bytes(lanes_.real);
+    return narrow ? cast(tile.dtype, value) : value;
+  }
+
+  void lower(const Map& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {
+    const Tile& tile = k_.tile(x.tile);
+    const Expr value = value_in(x, masked);
+    if (value == read(x.tile, own_axes(tile.axes))) return;
+    add(ops, MapOp{x.tile, rounded(tile, bake(value)), frame(tile.axes), {}}, comment);
+  }
+
+  void round_in_place(const Tile& tile, std::vector<MappedOp>& ops) {
+    const Expr value = read(tile.sym, own_axes(tile.axes)), result = rounded(tile, value);
+    if (result != value) add(ops, MapOp{tile.sym, result, frame(tile.axes), {}}, "round");
+  }
+
+  void lower(const Reduce& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {
+    const Tile& tile = k_.tile(x.tile);
+    ReduceOp r;
+    r.buffer = x.tile;
+    r.reducer = x.reducer;
+    r.axes = x.axes;
+    r.value = bake(value_in(x, masked));
+    r.accumulate = x.accumulate;
+    r.frame = frame(axes_union(tile.axes, x.axes));
+    add(ops, std::move(r), comment);
+    round_in_place(tile, ops);
+  }
+
+  ReduceOp sum_of_products(const Dot& x, Expr present, bool accumulate) const {
+    const Tile& tile = k_.tile(x.tile);
+    const Expr product = read(x.a, own_axes(k_.tile(x.a).axes)) * read(x.b, own_axes(k_.tile(x.b).axes));
+    ReduceOp r;
+    r.buffer = x.tile;
+    r.reducer = Reducer::Sum;
+    r.axes = x.axes;
+    r.value = present ? select(bake(present), product, 0) : product;
+    r.accumulate = accumulate;
+    r.frame = frame(axes_union(tile.axes, x.axes));
+    return r;
+  }
+
+  void lower(const Dot& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {
+    const Tile& tile = k_.tile(x.tile);
+    const Expr present = masked ? x.present : Expr();
+    const auto product = product_axes(lanes_, k_, x);
+    if (!product) {
+      add(ops, sum_of_products(x, present, x.accumulate), comment);
+      round_in_place(tile, ops);
+      return;
+    }
+    bool zero = !x.accumulate;
+    const bool contracted_outside =
+        std::any_of(product->outer.begin(), product->outer.end(), [&](Sym a) { return contains_axis(x.axes, a); });
+    if (zero && contracted_outside) {  // several products add up
+      add(ops, MapOp{x.tile, 0, frame(tile.axes), {}});
+      zero = false;
+    }
+    const int vectors = lanes_.vectors.at(product->lane);
+    const int rows = product->row ? rows_of_product(vectors, machine_.vector.registers) : 1;
+    Mma mma;
+    mma.atom = fmt::format("fma.{}x{}", rows, vectors);
+    mma.d = x.tile;
+    mma.a = product->lanes;
+    mma.b = product->broadcast;
+    mma.contracted = x.axes;
+    mma.zero = zero;
+    mma.frame = frame(axes_union(tile.axes, x.axes));
+    if (!present) {
+      add(ops, std::move(mma), comment);
+    } else {
+      guard_absent(x, present, std::move(mma), comment, ops);
+    }
+    round_in_place(tile, ops);
+  }
+
+  /// Absent terms contribute nothing whatever the operands hold. Where the lanes operand is 0 for absent terms (weights behind a mask are) and the other
+  /// is finite they add 0 by themselves; only otherwise is the sum taken with selects.
+  void guard_absent(const Dot& x, Expr present, Mma mma, const std::string& comment, std::vector<MappedOp>& ops) {
+    const Sym flag = scratch("leak", DType::boolean);
+    const auto any = [&](std::vector<Sym> axes, Expr condition, bool accumulate) {
+      ReduceOp r;
+      r.buffer = flag;
+      r.reducer = Reducer::Any;
+      r.value = condition;
+      r.accumulate = accumulate;
+      r.frame = frame(axes);
+      r.axes = std::move(axes);
+      add(ops, std::move(r));
+    };
+    const std::vector<Sym>&a = k_.tile(mma.a).axes, &b = k_.tile(mma.b).axes;
+    any(b, logical_not(less(make(Op::Abs, {read(mma.b, own_axes(b))}), Expr::infinity())), false);
+    std::vector<Sym> axes = a;
+    for (Sym s : free_symbols(present))
+      if (has_axis(k_, s) && contains_axis(axes_union(k_.tile(x.tile).axes, x.axes), s)) axes = axes_union(axes, {s});
+    any(axes, logical_and(logical_not(bake(present)), make(Op::Ne, {read(mma.a, own_axes(a)), 0})), true);
+    Vote vote;
+    vote.condition = read(flag, {});
+    vote.scope = Scope::Thread;
+    add(vote.then, sum_of_products(x, present, !mma.zero), comment);
+    add(vote.otherwise, std::move(mma), comment);
+    add(ops, std::move(vote), "absent terms contribute nothing, whatever the operands hold");
+  }
+
+  void lower(const Loop& x, const std::string& comment, bool, std::vector<MappedOp>& ops) {
+    const KernelAxis& axis = k_.axis(x.axis);
+    const bool matters = mask_matters(x.body);
+    for (size_t s = 0; s < x.segments.size();) {
+      // Extents are clipped: where no statement asks for the mask, contiguous segments are one.
+      size_t e = s + 1;
+      const auto joins = [&](size_t k) { return !matters && bake(x.segments[k - 1].hi) == bake(x.segments[k].lo); };
+      while (e < x.segments.size() && (joins(e) || (x.segments[e].masked == x.segments[s].masked &&
+                                                    bake(x.segments[e - 1].hi) == bake(x.segments[e].lo))))
+        ++e;
+      MappedLoop loop;
+      loop.var = axis.counter ? axis.counter : variable(x.axis.name() + "_chunk");
+      loop.lo = bake(x.segments[s].lo);
+      loop.hi = bake(x.segments[e - 1].hi);
+      if (axis.kind == KernelAxis::Kind::Stream) open_axis(axis, loop.body);
+      const bool masked = matters && x.segments[s].masked;
+      lower(x.body, masked, loop.body);
+      std::string text = comment;
+      if (matters) text += (text.empty() ? "" : ", ") + std::string(masked ? "masked" : "plain");
+      if (axis.kind == KernelAxis::Kind::Stream)
+        add(ops, std::move(loop), text);
+      else
+        for (MappedOp& op : loop.body) ops.push_back(std::move(op));  // one chunk: no loop
+      s = e;
+    }
+  }
+
+  void lower(const When& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {
+    Vote vote;
+    vote.condition = bake(x.condition);
+    vote.axes = x.axes;
+    vote.frame = frame(x.axes);
+    vote.scope = Scope::Thread;
+    lower(x.body, masked, vote.then);
+    add(ops, std::move(vote), comment);
+  }
+};
+
+}  // namespace
+}  // namespace cpu
+
+MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass) {
+  MappedProgram out;
+  out.name = t.name;
+  out.target = Target::Cpu;
+  out.machine = m;
+  out.axes = t.axes;
+  out.scalars = t.scalars;
+  out.workspaces = t.workspaces;
+  for (const TileKernel& k : t.kernels) {
+    MappedKernel kernel = cpu::KernelMapper(t, k, m).run();
+    const int64_t needed = kernel.local_bytes();
+    if (needed > m.shared_bytes)
+      throw UserError({}, fmt::format("the tiles of `{}` need {} KiB of task-local memory, and a task has {} KiB", k.name,
+                                      (needed + 1023) / 1024, m.shared_bytes / 1024),
+                      "use smaller blocks or chunks, or stream the axis that is resident");
+    out.kernels.push_back(std::move(kernel));
+  }
+  for (MappedKernel& k : out.kernels) cpu::add_arguments(elaborated, out, k);
+  return out;
+}
+
+}  // namespace tilewright

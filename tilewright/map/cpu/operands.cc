@@ -1,0 +1,149 @@
+#include "tilewright/map/cpu/operands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright::cpu {
+namespace {
+
+/// Coordinates of the tile that one element of the index list moves by are known multiples.
+bool is_affine(const TileProgram& t, const Tile& tile, const std::vector<Expr>& index) {
+  for (Expr e : index) {
+    const Expr baked = bake(t.axes, e);
+    if (!tensors_read(baked).empty()) return false;
+    const auto form = affine(baked, tile.axes);
+    if (!form) return false;
+    for (Expr c : form->coefficient)
+      if (!c.rational()) return false;
+  }
+  return true;
+}
+
+void collect(Expr e, std::set<Sym>& symbols, std::set<Sym>& read_from) {
+  if (!e) return;
+  for (Sym s : free_symbols(e)) symbols.insert(s);
+  for (Sym s : tensors_read(e)) read_from.insert(s);
+}
+
+struct Collector {
+  std::set<Sym> symbols, tensors;
+
+  void expr(Expr e) { collect(e, symbols, tensors); }
+  void frame(const Frame& f) {
+    for (const AxisFrame& a : f) {
+      expr(a.origin);
+      expr(a.extent);
+    }
+  }
+  void exprs(const std::vector<Expr>& list) {
+    for (Expr e : list) expr(e);
+  }
+  void access(Sym tensor, const std::vector<Expr>& index) {
+    tensors.insert(tensor);
+    exprs(index);
+  }
+  void ops(const std::vector<MappedOp>& list) {
+    for (const MappedOp& op : list) std::visit([&](const auto& x) { visit(x); }, op.node);
+  }
+
+  void visit(const Define& x) { expr(x.value); }
+  void visit(const MappedLoop& x) {
+    expr(x.lo);
+    expr(x.hi);
+    ops(x.body);
+  }
+  void visit(const If& x) {
+    expr(x.condition);
+    ops(x.then);
+    ops(x.otherwise);
+  }
+  void visit(const Vote& x) {
+    expr(x.condition);
+    frame(x.frame);
+    ops(x.then);
+    ops(x.otherwise);
+  }
+  void visit(const Copy& x) {
+    access(x.tensor, x.index);
+    frame(x.frame);
+    expr(x.present);
+  }
+  void visit(const StoreOut& x) {
+    access(x.tensor, x.index);
+    frame(x.frame);
+  }
+  void visit(const Mma& x) { frame(x.frame); }
+  void visit(const MapOp& x) {
+    expr(x.value);
+    frame(x.frame);
+  }
+  void visit(const ReduceOp& x) {
+    expr(x.value);
+    frame(x.frame);
+  }
+  template <class T>
+  void visit(const T&) {}  // waiting and asynchronous ops do not occur
+};
+
+}  // namespace
+
+std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const Lanes& lanes) {
+  std::map<Sym, View> views;
+  std::set<Sym> refused;
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    if (const Load* l = std::get_if<Load>(&s.node)) {
+      const Tile& tile = k.tile(l->tile);
+      const bool as_is = is_float(tile.dtype) ? tile.dtype == lanes.real : true;
+      auto [it, fresh] = views.emplace(l->tile, View{l->tensor, l->index});
+      const bool same = it->second.tensor == l->tensor && it->second.index == l->index;
+      if (!as_is || !same || l->present || !is_affine(t, tile, l->index)) refused.insert(l->tile);
+      return;
+    }
+    if (Sym out = written(s)) refused.insert(out);
+    if (const Dot* d = std::get_if<Dot>(&s.node))
+      if (const auto product = product_axes(lanes, k, *d)) refused.insert(product->lanes);
+  });
+  for (Sym s : refused) views.erase(s);
+  return views;
+}
+
+void add_arguments(const Program& p, const MappedProgram& m, MappedKernel& k) {
+  Collector c;
+  for (const Role& r : k.roles) c.ops(r.body);
+  for (const Buffer& b : k.buffers)
+    if (b.space == Space::Memory) c.access(b.tensor, b.index);
+
+  std::vector<Sym> tensors;
+  const auto use = [&](Sym s) {
+    if (c.tensors.count(s) && !contains_axis(tensors, s)) tensors.push_back(s);
+  };
+  for (const Input& in : p.inputs) use(in.sym);
+  for (const Output& out : p.outputs) use(out.sym);
+  for (const Workspace& w : m.workspaces) use(w.sym);
+  for (Sym s : tensors) k.arguments.push_back({Argument::Kind::Pointer, s, s, 0});
+  for (Sym s : tensors) {
+    const std::vector<Dim> dims = memory_dims(p, m, s);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      std::string name = s.name();
+      for (Sym piece : dims[d].pieces) name += "_" + piece.name();
+      const Sym stride = Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true});
+      k.arguments.push_back({Argument::Kind::Stride, stride, s, int(d)});
+      // Pieces of a composite dimension are addressed through the sizes of the pieces inside.
+      for (size_t piece = 1; piece < dims[d].pieces.size(); ++piece) c.expr(size_of(m.axes, dims[d].pieces[piece]));
+    }
+  }
+  for (const KernelAxis& a : k.grid) c.expr(size_of(m.axes, a.index));
+  for (const Axis& a : m.axes)
+    if (c.symbols.count(a.index.size())) k.arguments.push_back({Argument::Kind::Size, a.index.size(), {}, 0});
+  for (const Param& q : p.params)
+    if (c.symbols.count(q.sym)) k.arguments.push_back({Argument::Kind::Scalar, q.sym, {}, 0});
+  for (const HostScalar& s : m.scalars)
+    if (c.symbols.count(s.sym)) k.arguments.push_back({Argument::Kind::Scalar, s.sym, {}, 0});
+}
+
+}  // namespace tilewright::cpu
