@@ -239,6 +239,19 @@ TEST_F(Canonical, MaximaOverAxes) {
   is(top({j}, kMinus), kMinus);
 }
 
+TEST_F(Canonical, Quantifiers) {
+  Expr p = less(s, t), valid = less(i, 7);
+  auto any = [&](Expr e) { return reduce(Reducer::Any, {j}, e); };
+  auto all = [&](Expr e) { return reduce(Reducer::All, {j}, e); };
+  meets(logical_not(any(p)), all(logical_not(p)));
+  meets(logical_not(all(p)), any(logical_not(p)));
+  meets(any(logical_and(p, valid)), logical_and(valid, any(p)));
+  meets(all(logical_or(p, valid)), logical_or(valid, all(p)));
+  EXPECT_NE(simplify(any(logical_or(p, valid))), simplify(logical_or(valid, any(p)))) << "j may be empty";
+  is(any(0), 0);
+  is(all(1), 1);
+}
+
 TEST_F(Canonical, MaximaOfTwo) {
   meets(max(s, max(t, s)), max(t, s));
   is(max(kMinus, s), s);

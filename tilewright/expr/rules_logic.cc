@@ -6,6 +6,7 @@
 //   reals:     comparisons keep their sides; not (a < b) stays, since b <= a differs for NaN; a == a is true
 //              where(c, x, n) == n = not c or x == n
 //              a + r == inf = a == inf for finite r
+//              not any p = all not p
 //   and, or:   flat, sorted (conditions on indices before those that read tensors), without duplicates and
 //              without what the others imply; formulas that mix the two: rules_boolean.cc
 #include <algorithm>
@@ -141,6 +142,10 @@ Expr negation(Expr c) {
     case Op::Not: return c.arg(0);
     case Op::Le:
       if (both_integer(c.arg(0), c.arg(1))) return lt(c.arg(1), c.arg(0));
+      break;
+    case Op::Reduce:
+      if (c->reducer == Reducer::Any) return reduction(Reducer::All, c->bound, negation(c.arg(0)));
+      if (c->reducer == Reducer::All) return reduction(Reducer::Any, c->bound, negation(c.arg(0)));
       break;
     case Op::Eq: return make(Op::Ne, c.args());
     case Op::Ne: return make(Op::Eq, c.args());

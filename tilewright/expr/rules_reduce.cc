@@ -5,6 +5,7 @@
 //   Σ f·where(c, g, 0) = Σ where(c, f·g, 0): absent elements are skipped, whatever f is there
 //   Σ where(c and k, f, 0) = where(k, Σ where(c, f, 0), 0)        likewise max with -inf, min with inf
 //   max(k + f) = k + max f                    max k·f = k·max f for k > 0 made of numbers, sizes and params
+//   any (p and k) = k and any p               all (p or k) = k or all p
 //   max where(c, k·f + l, -inf) = k·max where(c, f, -inf) + l for such k, l
 #include <algorithm>
 #include <cmath>
@@ -239,6 +240,17 @@ Expr highest(Reducer r, std::vector<Sym> axes, Expr body) {
   return plain(r, axes, body);
 }
 
+/// any (p and k) = k and any p; all (p or k) = k or all p. Right over empty axes, too.
+Expr quantified(Reducer r, const std::vector<Sym>& axes, Expr body) {
+  const Op op = r == Reducer::Any ? Op::And : Op::Or;
+  if (!body.is(op)) return plain(r, axes, body);
+  std::vector<Expr> outside, inside;
+  for (Expr c : body.args()) (depends_on_any(c, axes) ? inside : outside).push_back(c);
+  if (outside.empty() || inside.empty()) return plain(r, axes, body);
+  outside.push_back(reduction(r, axes, op == Op::And ? conjunction(inside) : disjunction(inside)));
+  return op == Op::And ? conjunction(outside) : disjunction(outside);
+}
+
 }  // namespace
 
 Expr reduction(Reducer r, std::vector<Sym> axes, Expr body) {
@@ -249,12 +261,8 @@ Expr reduction(Reducer r, std::vector<Sym> axes, Expr body) {
     case Reducer::Sum: return sum(std::move(axes), body);
     case Reducer::Max:
     case Reducer::Min: return highest(r, std::move(axes), body);
-    case Reducer::Any:
-      if (is_false(body)) return Expr(0);
-      break;
-    case Reducer::All:
-      if (is_true(body)) return Expr(1);
-      break;
+    case Reducer::Any: return is_false(body) ? Expr(0) : quantified(r, axes, body);
+    case Reducer::All: return is_true(body) ? Expr(1) : quantified(r, axes, body);
     case Reducer::Prod:
       if (body.is_constant(1)) return body;
       break;
