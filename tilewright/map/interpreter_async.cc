@@ -32,6 +32,7 @@ struct MmaTables : OpCache {
   std::vector<int32_t> d_owner;
   std::vector<int64_t> replicas{0};  ///< of d, relative elements
   bool asynchronous = false;
+  int64_t step = 1;  ///< of the depth in one instruction
 };
 
 namespace {
@@ -85,6 +86,7 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
   auto made = std::make_unique<MmaTables>();
   MmaTables& t = *made;
   t.asynchronous = atom->completion == Completion::Group;
+  t.step = std::max(1, atom->k);
   t.d.buffer = buffer_index(op.d), t.a.buffer = buffer_index(op.a), t.b.buffer = buffer_index(op.b);
   const Buffer &d = kernel_.buffer(op.d), &a = kernel_.buffer(op.a), &b = kernel_.buffer(op.b);
   TW_CHECK(d.space != Space::Memory, fmt::format("{} is a view and cannot be written", d.sym.name()));
@@ -230,7 +232,12 @@ void Runner::execute(RoleState& r, const Mma& op) {
     FrameScope frame(*this, r, op.frame);
     for (MmaTables::Side* side : {&t.batch, &t.rows, &t.columns, &t.depth}) {
       std::vector<int64_t> limits;
-      for (size_t a = 0; a < side->axes.size(); ++a) limits.push_back(frame.extent(side->axes[a]).value_or(side->shape[a]));
+      for (size_t a = 0; a < side->axes.size(); ++a) {
+        int64_t limit = frame.extent(side->axes[a]).value_or(side->shape[a]);
+        // Instructions of the matrix unit compute whole tiles, and whole steps of the depth.
+        if (t.asynchronous) limit = side == &t.depth ? (limit + t.step - 1) / t.step * t.step : side->shape[a];
+        limits.push_back(limit);
+      }
       std::vector<int32_t> inside;
       for (int64_t k = 0; k < side->size(); ++k) {
         bool all = true;
@@ -371,12 +378,14 @@ const TensorMap& Runner::tensor_map(RoleState& r, int number, const Buffer& b, i
   if (b.dtype != map.dtype) refuse(fmt::format("{} has another element type", b.sym.name()));
   for (const TensorMap::Dimension& d : map.dims)
     if (d.box < 1 || d.box > 256) refuse("a side of the box is not in 1 … 256");
+  const Buffer* base = &b;
+  while (base->shares) base = &kernel_.buffer(base->shares);
   int inner = map.dims[0].box * bytes(map.dtype);
   if (inner % 16 != 0) refuse("the inner side of the box is no multiple of 16 bytes");
   if (map.swizzle_bytes > 0 && inner > map.swizzle_bytes) refuse("the inner side of the box is longer than the swizzle");
   if (integer(r, map.dims[0].stride) != 1) refuse("dimension 0 is not contiguous");
-  if (b.alignment % std::max(128, map.swizzle_bytes * 8) != 0)
-    refuse(fmt::format("{} is aligned to {} bytes, not to {}", b.sym.name(), b.alignment, std::max(128, map.swizzle_bytes * 8)));
+  if (base->alignment % std::max(128, map.swizzle_bytes * 8) != 0)
+    refuse(fmt::format("{} is aligned to {} bytes, not to {}", base->sym.name(), base->alignment, std::max(128, map.swizzle_bytes * 8)));
   if (offset * bytes(map.dtype) % 128 != 0) refuse("the box does not start at a multiple of 128 bytes");
   if (offset < 0 || offset + box_elements(map) > b.layout.elements())
     fault(Kind::OutOfBounds, r, fmt::format("a box of {} elements at {} does not fit in {} of {}", box_elements(map), offset, b.sym.name(),

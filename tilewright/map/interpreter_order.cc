@@ -46,6 +46,7 @@ Unit Runner::cover(const RoleState& r, Unit a, Unit b) const {
 }
 
 bool Runner::ordered(const RoleState& r, int64_t time, Unit first, Unit second) const {
+  if (r.own >= time) return true;
   Unit both = cover(r, first, second);
   switch (both.level) {
     case Scope::Thread: return true;
@@ -155,7 +156,7 @@ void Runner::write_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64
     bool over = a.role != r.index             ? r.clock[roles_.size() + a.role] >= a.time
                 : !a.bulk && reader.level != Scope::Role && reader.level == cover(r, reader, u).level
                     ? true
-                    : ordered(r, a.time, reader, u);
+                    : r.own_awaited >= a.time || ordered(r, a.time, reader, u);
     if (!over) race(name);
   }
   if (!knows(r, s.writes[element], u)) race("by threads that no barrier or wait orders after its last writer");
@@ -213,7 +214,8 @@ void Runner::write_by_copy(RoleState& r, const Buffer& b, int slot, int64_t begi
     std::string who = fmt::format("a {} of role {} may read it", a.bulk ? "bulk store" : "product", roles_[a.role].spec->name);
     if (a.time < 0) early(who);
     bool one_group = !a.bulk && all.level != Scope::Role;
-    bool over = a.role != r.index ? r.clock[roles_.size() + a.role] >= a.time : one_group || ordered(r, a.time, all, all);
+    bool over = a.role != r.index ? r.clock[roles_.size() + a.role] >= a.time
+                                  : one_group || r.own_awaited >= a.time || ordered(r, a.time, all, all);
     if (!over) early(who);
   }
   for (size_t q = 0; q < roles_.size(); ++q) {
@@ -296,6 +298,8 @@ bool Runner::try_wait(RoleState& r, const Wait& op) {
           fmt::format("{}.{}[{}] use {}: the wait is for {} completed phase{} and passes after {}, which have the same parity", c.name,
                       op.full ? "full" : "empty", use % c.slots, use, meant, plural(meant), s.completed));
   if (meant > 0) {
+    r.own = std::max(r.own, s.seen[r.index]);
+    r.own_awaited = std::max(r.own_awaited, s.seen[roles_.size() + r.index]);
     join(r.clock, s.seen);
     join(r.fenced, s.seen_fenced);
   }

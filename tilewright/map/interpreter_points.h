@@ -32,6 +32,7 @@ void Runner::run_points(RoleState& r, PointOp& op, const FrameScope& frame, F co
   for (size_t first = 0; first < op.points.size(); first += PointProgram::lanes) {
     size_t n = std::min(PointProgram::lanes, op.points.size() - first);
     const uint8_t* active = op.active.empty() ? nullptr : op.active.data() + first;
+    if (active && std::find(active, active + n, 1) == active + n) continue;
     if (auto bad = op.program->run(first, n, active)) bad_read(r, op, frame, *bad);
     for (size_t k = 0; k < n; ++k)
       if (!active || active[k]) commit(first + k, k);

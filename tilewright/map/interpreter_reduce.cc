@@ -75,6 +75,8 @@ PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScop
   made->points.coords.resize(shape.size());
   const BufferState* driver = widest(registers);
   made->exchanged = driver && op.across != Scope::Thread && r.spec->threads > 1;
+  if (made->exchanged && op.across > Scope::Warp && !op.scratch && r.spec->threads > 32)
+    fault(Kind::Placement, r, "an exchange between warps needs a scratch tile");
   bool in_registers = b.spec->space == Space::Registers;
   Projection to(made->points.axes, b.spec->axes, b.table.shape);
   std::optional<Projection> at;

@@ -63,7 +63,7 @@ class Runner {
   // interpreter_order.cc: what is ordered before what
   Unit unit(const RoleState& r, Scope level, int index) const;  ///< widened instances that hold nothing else are narrowed
   Unit cover(const RoleState& r, Unit a, Unit b) const;         ///< the smallest set that holds both
-  bool ordered(const RoleState& r, int64_t time, Unit first, Unit second) const;  ///< by barriers of one role
+  bool ordered(const RoleState& r, int64_t time, Unit first, Unit second) const;  ///< within one role
   bool knows(const RoleState& r, const Access& a, Unit u) const;
   bool fenced(const RoleState& r, const Access& a) const;
   int64_t barrier_time(const RoleState& r, Scope level) const;   ///< of the last barrier of all active instances

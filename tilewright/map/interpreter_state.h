@@ -160,6 +160,7 @@ struct RoleState {
   std::vector<uint8_t> mask;            ///< active owners; empty: all
   Scope level = Scope::Block;           ///< of the innermost vote
   Clock clock, fenced;                  ///< what it knows; what it knew at its last ProxyFence
+  int64_t own = 0, own_awaited = 0;     ///< times up to which all its threads know of each other through channels
   std::vector<int64_t> warp_barrier, group_barrier;      ///< time of the last
   int64_t role_barrier = 0;
   std::vector<int64_t> warp_mma_fence, warp_proxy_fence;
