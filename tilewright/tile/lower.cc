@@ -14,9 +14,14 @@ namespace tilewright {
 
 KernelBuilder::KernelBuilder(const Program& p, const Derivation& d, const Plan& plan, TileProgram& out,
                              std::string name)
-    : p_(p), d_(d), plan_(plan), out_(out), frames_(1), machine_(out.scalars, [this](Expr e) {
-        return axes_in(e);
-      }) {
+    : p_(p),
+      d_(d),
+      plan_(plan),
+      out_(out),
+      frames_(1),
+      machine_(
+          out.scalars, [this](Expr e) { return axes_in(e); },
+          [this](const std::vector<Sym>& domain) { return stream_ && contains_axis(domain, stream_); }) {
   k_.name = std::move(name);
   for (const Input& in : p.inputs)
     if (in.dtype == DType::f64) real_ = DType::f64;
@@ -336,7 +341,12 @@ Expr KernelBuilder::inner_reduction(Expr e, Expr condition) {
               axis.name()),
           fmt::format("declare `axis {} = 128` (any literal)", axis.name()));
     if (has_axis(k_, s)) {  // grouped or streamed as well: a copy of its own
-      Sym copy = Sym::fresh(s.info());
+      Sym& copy = copies_[s];
+      if (!copy || depends_on(body, copy)) {
+        SymbolInfo info = s.info();
+        info.name += "_2";
+        copy = Sym::fresh(info);
+      }
       body = substitute(body, {{s, copy}});
       s = copy;
     }

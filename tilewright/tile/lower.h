@@ -135,6 +135,8 @@ class KernelBuilder {
   std::vector<std::pair<Expr, Sym>> exponentials_;
   std::map<Sym, double> limits_;                ///< tiles with values in [0, limit]
   std::map<std::pair<Expr, Expr>, Expr> memo_;  ///< of tiled(), by expression and condition
+  std::map<Sym, Sym>
+      copies_;  ///< grouped or streamed axes -> the axis over which they are reduced inside a chunk
   std::map<std::string, int> names_;
   MachineForm machine_;
 };

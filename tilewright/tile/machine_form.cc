@@ -112,12 +112,23 @@ Expr MachineForm::power(Expr base, Rational q) {
 }
 
 Expr MachineForm::product(Expr e) {
-  // (what varies along fewer axes, the coefficient among it) · (the rest): the first is computed once for each of its own elements.
+  // (what varies along fewer axes, the coefficient among it) · (the rest): the first is computed once for
+  // each of its own elements.
   Expr coefficient, row, row_under, over, under;
+  // Where it is done seldom, a division by a number is done as one: it rounds once.
+  auto divides = [&](Expr f) { return f.is(Op::Pow) && f.arg(1).is_constant(-1) && is_integer(f.arg(0)); };
+  const bool seldom = !often_(domain_);
+  Expr divisor;
   for (Expr f : e.args()) {
-    if (is_scalar(f)) {
+    if (auto q = f.rational(); q && seldom && !q->is_integer()) {
+      if (q->num() != 1) coefficient = multiply(coefficient, Expr(q->num()));
+      divisor = multiply(divisor, Expr(q->den()));
+    } else if (is_scalar(f) && seldom && divides(f)) {
+      divisor = multiply(divisor, f.arg(0));
+    } else if (is_scalar(f)) {
       coefficient = multiply(coefficient, f);
-    } else if (f.is(Op::Pow) && f.arg(1).rational() && f.arg(1).rational()->num() < 0 && f.arg(1).rational()->is_integer()) {
+    } else if (f.is(Op::Pow) && f.arg(1).rational() && f.arg(1).rational()->num() < 0 &&
+               f.arg(1).rational()->is_integer()) {
       Expr& side = fewer_axes(f) ? row_under : under;
       side = multiply(side, power(f.arg(0), -*f.arg(1).rational()));
     } else {
@@ -129,6 +140,10 @@ Expr MachineForm::product(Expr e) {
     Expr c = scalar(simplify(coefficient));
     Expr& side = row || row_under || !over ? row : over;
     side = multiply(side, c);
+  }
+  if (divisor) {
+    Expr& side = row || row_under ? row_under : under;
+    side = multiply(side, scalar(simplify(divisor)));
   }
   if (row_under) row = (row ? row : Expr(1)) / row_under;
   Expr result = multiply(over, row);

@@ -20,8 +20,11 @@ namespace tilewright {
 class MachineForm {
  public:
   /// `axes_of`: the axes of tiles along which an expression varies. New host scalars are added to `scalars`.
-  MachineForm(std::vector<HostScalar>& scalars, std::function<std::vector<Sym>(Expr)> axes_of)
-      : scalars_(scalars), axes_of_(std::move(axes_of)) {}
+  /// `often`: is a statement over these axes run for each element of the stream? There a division by a number
+  /// is a product with its reciprocal.
+  MachineForm(std::vector<HostScalar>& scalars, std::function<std::vector<Sym>(Expr)> axes_of,
+              std::function<bool(const std::vector<Sym>&)> often)
+      : scalars_(scalars), axes_of_(std::move(axes_of)), often_(std::move(often)) {}
 
   /// `domain`: axes that the statement ranges over.
   Expr operator()(Expr e, const std::vector<Sym>& domain);
@@ -40,6 +43,7 @@ class MachineForm {
 
   std::vector<HostScalar>& scalars_;
   std::function<std::vector<Sym>(Expr)> axes_of_;
+  std::function<bool(const std::vector<Sym>&)> often_;
   std::vector<Sym> domain_;
   std::map<Expr, Expr> done_;
 };

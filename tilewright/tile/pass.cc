@@ -210,12 +210,18 @@ void PassBuilder::move(size_t k) {
 }
 
 void PassBuilder::repair(size_t k) {
-  // Points move one after the other: the others stand still here.
+  // Points move one after the other: the others stand still here, and what their moving would add is nothing.
   auto others_still = [&](Expr e) {
-    return rewrite(e, [&](Expr x) {
-      if (!x.is(Op::Read)) return x;
-      for (size_t q = 0; q < s_.points.size(); ++q)
-        if (q != k && x->sym == s_.points[q].next) return read(s_.points[q].var, x.args());
+    return rewrite(e, [&](Expr x) -> Expr {
+      if (x.is(Op::Read))
+        for (size_t q = 0; q < s_.points.size(); ++q)
+          if (q != k && x->sym == s_.points[q].next) return read(s_.points[q].var, x.args());
+      if ((x.is(Op::Sub) && x.arg(0) == x.arg(1)) || (x.is(Op::Add) && simplify(x).is_constant(0))) return 0;
+      if (x.is(Op::Select) && x.arg(1).is_constant(0) && x.arg(2).is_constant(0)) return 0;
+      if (x.is(Op::Mul) &&
+          std::any_of(x.args().begin(), x.args().end(), [](Expr f) { return f.is_constant(0); }))
+        return 0;
+      if (x.is(Op::Pow) && x.arg(0).is_constant(0) && !x.arg(1).is_constant(0)) return 0;
       return x;
     });
   };
@@ -224,7 +230,8 @@ void PassBuilder::repair(size_t k) {
     Expr repaired = 0;
     for (const RepairTerm& t : c.repair) {
       const Component& from = s_.components[size_t(t.component)];
-      repaired = repaired + others_still(t.factor) * read_at(from.var, from.axes);
+      const Expr factor = others_still(t.factor);
+      if (!factor.is_constant(0)) repaired = repaired + factor * read_at(from.var, from.axes);
     }
     repaired = b_.tiled(repaired);
     if (repaired == b_.at(c.var)) continue;
@@ -351,7 +358,8 @@ void PassBuilder::differences() {
     for (const Component& c : s_.components) {
       bool holds = is_difference(c.lift, s_.points[k]);
       rewrite(c.lift, [&](Expr x) {
-        for (Expr a : x.is(Op::Exp) ? std::vector<Expr>{} : x.args()) holds = holds || is_difference(a, s_.points[k]);
+        for (Expr a : x.is(Op::Exp) ? std::vector<Expr>{} : x.args())
+          holds = holds || is_difference(a, s_.points[k]);
         return x;
       });
       holders += holds;

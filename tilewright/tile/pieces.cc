@@ -28,11 +28,13 @@ bool is_cheap(Expr e) {
 
 }  // namespace
 
-/// Nodes that get a tile because several statements contain them: the largest such nodes, then what is still shared between those and the rest.
+/// Nodes that get a tile because several statements contain them: the largest such nodes, then what is still
+/// shared between those and the rest.
 std::set<Expr> KernelBuilder::shared_nodes(const std::vector<Expr>& roots) const {
   std::set<Expr> cut;
   auto worth = [&](Expr e) {
-    return !e.is(Op::Read) && !e.args().empty() && !is_boolean(e) && !is_integer(e) && !is_cheap(e) && !tiles_read(k_, e).empty();
+    return !e.is(Op::Read) && !e.args().empty() && !is_boolean(e) && !is_integer(e) && !is_cheap(e) &&
+           !tiles_read(k_, e).empty();
   };
   while (true) {
     // Units are what becomes one statement: a root, or a node that was cut out.

@@ -243,12 +243,25 @@ class Printer {
   }
   void print(const Stmt& s, const Loop& x, int depth) {
     const KernelAxis& a = kernel_->axis(x.axis);
+    // Long bounds get names of their own.
+    std::vector<std::pair<std::string, std::string>> named;
+    auto bound = [&](Expr e) {
+      std::string text = expr(e);
+      if (text.size() <= 24) return text;
+      for (const auto& [name, known] : named)
+        if (known == text) return name;
+      named.emplace_back(fmt::format("{}_{}", names_(x.axis), named.size() + 1), text);
+      return named.back().first;
+    };
     std::string ranges;
-    for (const Segment& g : x.segments)
-      ranges += fmt::format("{} [{}, {}) {}", ranges.empty() ? "" : ",", expr(g.lo), expr(g.hi),
-                            g.masked ? "masked" : "plain");
+    for (const Segment& g : x.segments) {
+      std::string lo = bound(g.lo), hi = bound(g.hi);
+      ranges +=
+          fmt::format("{} [{}, {}) {}", ranges.empty() ? "" : ",", lo, hi, g.masked ? "masked" : "plain");
+    }
     std::string verb = a.kind == KernelAxis::Kind::Resident ? "resident" : "stream";
     line(depth, fmt::format("{} {}={} over chunks{}", verb, names_(x.axis), a.block, ranges), s.comment);
+    for (const auto& [name, text] : named) line(depth + 2, fmt::format("{} = {}", name, text));
     body(x.body, depth + 1);
   }
   void print(const Stmt& s, const When& x, int depth) {

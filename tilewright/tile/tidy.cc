@@ -66,8 +66,8 @@ bool remove_dead(TileKernel& k) {
 
 /// Rows of numbers keep their names; merging pays for chunks and accumulators.
 bool is_large(const TileKernel& k, const Tile& t) {
-  return t.axes.size() > 1 ||
-         std::any_of(t.axes.begin(), t.axes.end(), [&](Sym a) { return k.axis(a).kind != KernelAxis::Kind::Group; });
+  return t.axes.size() > 1 || std::any_of(t.axes.begin(), t.axes.end(),
+                                          [&](Sym a) { return k.axis(a).kind != KernelAxis::Kind::Group; });
 }
 
 /// A map that reads a tile which ends there may write over it: both become one tile if they are never needed

@@ -60,6 +60,18 @@ struct VectorProgram::Compiler {
     return i.dst;
   }
 
+  /// A product that goes into a sum: its last rounding is left out, as a fused multiply-add does.
+  int term(Expr e, int mask) {
+    if (!e.is(Op::Mul) || e.args().size() < 2 || wide) return value(e, mask);
+    int left =
+        value(e.args().size() == 2 ? e.arg(0) : make(Op::Mul, {e.args().begin(), e.args().end() - 1}), mask);
+    int right = value(e.args().back(), mask);
+    if (integer(left) && integer(right)) return value(e, mask);
+    int r = operate(Op::Mul, left, right, -1, false, e);
+    out.code_.back().round = false;
+    return r;
+  }
+
   int compute(Expr e, int mask) {
     switch (e.op()) {
       case Op::Constant: return leaf(Op::Constant, true, e.rational()->is_integer(), *e.number(), -1);
@@ -106,9 +118,11 @@ struct VectorProgram::Compiler {
           double identity = e.is(Op::Add) ? 0 : e.is(Op::Mul) ? 1 : e.is(Op::Max) ? -INFINITY : INFINITY;
           return leaf(Op::Constant, true, std::isfinite(identity), identity, -1);
         }
-        int result = value(e.arg(0), mask);
+        int result = e.is(Op::Add) && e.args().size() > 1 ? term(e.arg(0), mask) : value(e.arg(0), mask);
         for (size_t i = 1; i < e.args().size(); ++i) {
-          int next = value(e.arg(i), mask);
+          // One product of each addition is fused.
+          const bool fused = e.is(Op::Add) && !(i == 1 && e.arg(0).is(Op::Mul));
+          int next = fused ? term(e.arg(i), mask) : value(e.arg(i), mask);
           result = operate(e.op(), result, next, -1, integer(result) && integer(next), e);
         }
         return result;
@@ -122,8 +136,11 @@ struct VectorProgram::Compiler {
       }
       default: break;
     }
-    int a = value(e.arg(0), mask);
-    int b = e.args().size() > 1 ? value(e.arg(1), mask) : -1;
+    const bool sub = e.is(Op::Sub);
+    int a = sub ? term(e.arg(0), mask) : value(e.arg(0), mask);
+    int b = e.args().size() < 2            ? -1
+            : sub && !e.arg(0).is(Op::Mul) ? term(e.arg(1), mask)
+                                           : value(e.arg(1), mask);
     bool is_integer = false;
     switch (e.op()) {
       case Op::Sub: is_integer = integer(a) && integer(b); break;
