@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tilewright/expr/simplify.h"
+
 namespace tilewright::testing {
 namespace {
 
@@ -74,11 +76,14 @@ struct Builder {
 };
 
 Expr minus_infinity() { return Expr::real(-INFINITY); }
-Expr guarded(Expr point) { return select(equal(point, minus_infinity()), 0, point * Expr::real(log2e)); }
-Expr repair_factor(Expr point, Expr next) {
-  return select(equal(point, next), 1, exp2((point - next) * Expr::real(log2e)));
-}
 Expr number(double x) { return Expr::real(x); }
+Expr guarded(Expr point) { return select(equal(point, minus_infinity()), 0, point * number(log2e)); }
+Expr differs(Expr a, Expr b) { return make(Op::Ne, {a, b}); }
+Expr repair_factor(Expr point, Expr next) {
+  return select(differs(point, next), exp2((point - next) * number(log2e)), 1);
+}
+/// The number that an expression without symbols stands for, as build_tiles() folds it.
+Expr folded(Expr e) { return number(evaluate(simplify(e), {})); }
 
 }  // namespace
 
@@ -97,7 +102,7 @@ TileSample attention_sample(const AttentionOptions& o) {
   p.inputs = {{Q, dims_of(q_axes), o.dtype, {}, {}},
               {K, dims_of(k_axes), o.dtype, {}, {}},
               {V, dims_of(v_axes), o.dtype, {}, {}}};
-  Expr present = less_equal(j.index, Expr(i.index) + Expr(j.index.size()) - Expr(i.index.size()));
+  Expr present = simplify(less_equal(j.index, Expr(i.index) + Expr(j.index.size()) - Expr(i.index.size())));
   Expr score =
       reduce(Reducer::Sum, {d.index}, read_at(Q, q_axes) * read_at(K, k_axes)) / sqrt(Expr(d.index.size()));
   if (o.causal) score = select(present, score, minus_infinity());
@@ -146,7 +151,8 @@ TileSample attention_sample(const AttentionOptions& o) {
   k.map(l, 0);
   k.map(acc, 0);
 
-  double scale = 1 / std::sqrt(double(o.features));
+  Expr root = pow(o.features, Rational(-1, 2));
+  Expr scale = folded(root), binary_scale = folded(root * pow(log(2), -1));
   Body loop;
   k.body = &loop;
   k.add(Load{Kt, K, as_exprs(k_axes)});
@@ -155,7 +161,7 @@ TileSample attention_sample(const AttentionOptions& o) {
   if (o.causal) k.add(Map{S, k.at(S), select(present, k.at(S), minus_infinity())});
   auto point = [&] {
     k.add(Reduce{m, Reducer::Max, {j.index}, k.at(S), {}, false});
-    k.map(next, max(k.at(rho), k.at(m) * number(scale)), "point");
+    k.map(next, max(k.at(rho), k.at(m) * scale), "point");
   };
   auto repair = [&] {
     k.map(r, repair_factor(k.at(rho), k.at(next)));
@@ -165,10 +171,9 @@ TileSample attention_sample(const AttentionOptions& o) {
   };
   auto lift = [&](bool guard) {
     k.map(g, guard ? guarded(k.at(rho)) : k.at(rho) * number(log2e));
-    k.map(E, exp2(k.at(S) * number(scale * log2e) - k.at(g)), "exp(S - rho)");
+    k.map(E, exp2(k.at(S) * binary_scale - k.at(g)), "exp(S - rho)");
     if (speculative) k.add(Reduce{sum, Reducer::Sum, {j.index}, k.at(E), {}, false});
     if (!speculative) k.add(Reduce{l, Reducer::Sum, {j.index}, k.at(E), {}, true}, "sum exp(S - rho)");
-    if (P != E) k.map(P, k.at(E));
   };
   if (speculative) {
     lift(false);
@@ -194,6 +199,7 @@ TileSample attention_sample(const AttentionOptions& o) {
     }
     lift(true);
   }
+  if (P != E) k.map(P, k.at(E));
   k.add(Dot{acc, P, Vt, {j.index}, true, o.causal ? present : Expr()}, "sum exp(S - rho) V");
 
   Expr nj = j.index.size(), ni = i.index.size();
@@ -207,12 +213,13 @@ TileSample attention_sample(const AttentionOptions& o) {
   } else {
     segments = {{0, floordiv(nj, o.chunk), false}, {floordiv(nj, o.chunk), ceildiv(nj, o.chunk), true}};
   }
+  for (Segment& part : segments) part.lo = simplify(part.lo), part.hi = simplify(part.hi);
   k.body = &k.kernel.body;
   k.add(Loop{j.index, std::move(segments), std::move(loop)});
 
   Sym inverse = k.temporary("l_inv", {i.index});
   k.map(inverse, Expr(1) / k.at(l));
-  k.map(acc, select(equal(k.at(l), 0), 0, k.at(acc) * k.at(inverse)), "finish");
+  k.map(acc, select(differs(k.at(l), 0), k.at(acc) * k.at(inverse), 0), "finish");
   k.add(Store{O, as_exprs(o_axes), acc});
   t.kernels.push_back(std::move(k.kernel));
   return sample;
@@ -251,52 +258,49 @@ TileSample softmax_sample(DType dtype, bool resident, int64_t chunk) {
   Sym E = k.temporary("E", {j.index});
   Sym m = resident ? Sym() : k.temporary("m", {});
   Sym next = resident ? Sym() : k.temporary("rho_next", {});
-  Sym f = resident ? Sym() : k.temporary("f", {});
+  Sym f = resident ? Sym() : k.temporary("f", {}), out = resident ? Sym() : k.temporary("Y", {j.index});
   Sym g = k.temporary("g", {}), inverse = k.temporary("l_inv", {});
 
   Load load{x, X, as_exprs(axes)};
-  auto lift = [&] { k.map(E, exp2(k.at(x) * number(log2e) - k.at(g)), "exp(X - rho)"); };
-  auto finish = [&] {
-    k.map(E, select(equal(k.at(l), 0), 0, k.at(E) * k.at(inverse)), "finish");
-    k.add(Store{Y, as_exprs(axes), E});
-  };
+  Expr lifted = exp2(k.at(x) * number(log2e) - k.at(g));
   Body pass;
   if (resident) {
     k.add(load);
     k.body = &pass;
     k.add(Reduce{rho, Reducer::Max, {j.index}, k.at(x), {}, false}, "point");
     k.map(g, guarded(k.at(rho)));
-    lift();
+    k.map(E, lifted, "exp(X - rho)");
     k.add(Reduce{l, Reducer::Sum, {j.index}, k.at(E), {}, false}, "sum exp(X - rho)");
     k.map(inverse, Expr(1) / k.at(l));
-    finish();
+    k.map(E, select(differs(k.at(l), 0), k.at(E) * k.at(inverse), 0), "finish");
+    k.add(Store{Y, as_exprs(axes), E});
     k.body = &k.kernel.body;
     k.add(Loop{j.index, {{0, 1, true}}, std::move(pass)});
   } else {
     Expr n = j.index.size();
-    std::vector<Segment> segments{{0, floordiv(n, chunk), false},
-                                  {floordiv(n, chunk), ceildiv(n, chunk), true}};
+    Expr whole = simplify(floordiv(n, chunk)), all = simplify(ceildiv(n, chunk));
+    std::vector<Segment> segments{{0, whole, false}, {whole, all, true}};
     k.map(rho, minus_infinity());
     k.map(l, 0);
     k.body = &pass;
     k.add(load);
     k.add(Reduce{m, Reducer::Max, {j.index}, k.at(x), {}, false});
     k.map(next, max(k.at(rho), k.at(m)), "point");
-    k.map(f, repair_factor(k.at(rho), k.at(next)));
-    k.map(l, k.at(l) * k.at(f), "repair");
+    k.map(l, k.at(l) * repair_factor(k.at(rho), k.at(next)), "repair");
     k.map(rho, k.at(next));
     k.map(g, guarded(k.at(rho)));
-    lift();
+    k.map(E, lifted, "exp(X - rho)");
     k.add(Reduce{l, Reducer::Sum, {j.index}, k.at(E), {}, true}, "sum exp(X - rho)");
     k.body = &k.kernel.body;
     k.add(Loop{j.index, segments, std::move(pass)});
-    k.map(g, guarded(k.at(rho)));
+    k.map(f, select(differs(k.at(rho), minus_infinity()), k.at(rho), 0) * number(log2e));
     k.map(inverse, Expr(1) / k.at(l));
     Body second;
     k.body = &second;
     k.add(load);
-    lift();
-    finish();
+    Expr share = exp2(k.at(x) * number(log2e) - k.at(f)) * k.at(inverse);
+    k.map(out, select(differs(k.at(l), 0), share, 0), "finish");
+    k.add(Store{Y, as_exprs(axes), out});
     k.body = &k.kernel.body;
     k.add(Loop{j.index, segments, std::move(second)});
   }
@@ -351,6 +355,7 @@ TileSample layernorm_matmul_sample(DType dtype) {
   Sym gt = k.tile("gamma", {c.index}, dtype, Level::Shared, Tile::Use::Operand, false, 2);
   Sym xt = k.tile("x", {r.index, c.index}, dtype, Level::Registers, Tile::Use::Operand);
   Sym sum = k.temporary("s1_chunk", {r.index}), number_here = k.temporary("count_chunk", {});
+  Sym seen = k.temporary("count_seen", {});
   Sym next = k.temporary("rho_next", {r.index}), delta = k.temporary("delta", {r.index});
   Sym D = k.temporary("D", {r.index, c.index});
   // Differences of f16 numbers leave the range of f16; those of bf16 and f32 numbers do not leave theirs.
@@ -369,15 +374,16 @@ TileSample layernorm_matmul_sample(DType dtype) {
   k.add(Load{xt, x, as_exprs(x_axes)});
   k.add(Reduce{sum, Reducer::Sum, {c.index}, k.at(xt) - k.at(rho), {}, false});
   k.add(Reduce{number_here, Reducer::Sum, {c.index}, 1, {}, false});
-  Expr seen = k.at(count) + k.at(number_here);
-  k.map(next, select(equal(seen, 0), k.at(rho), k.at(rho) + (k.at(s1) + k.at(sum)) / seen), "point");
+  k.map(seen, k.at(count) + k.at(number_here));
+  Expr mean_here = k.at(rho) + (k.at(s1) + k.at(sum)) / k.at(seen);
+  k.map(next, select(equal(k.at(seen), 0), k.at(rho), mean_here), "point");
   k.map(delta, k.at(rho) - k.at(next));
-  k.map(s2, k.at(s2) + k.at(s1) * k.at(delta) * 2 + k.at(count) * k.at(delta) * k.at(delta), "repair");
-  k.map(s1, k.at(s1) + k.at(count) * k.at(delta), "repair");
+  k.map(s2, k.at(s2) + k.at(delta) * k.at(delta) * k.at(count) + k.at(s1) * k.at(delta) * 2, "repair");
+  k.map(s1, k.at(s1) + k.at(delta) * k.at(count), "repair");
   k.map(acc, k.at(acc) + k.at(g) * k.at(delta), "repair");
   k.map(rho, k.at(next));
   k.map(D, k.at(xt) - k.at(rho));
-  k.add(Reduce{count, Reducer::Sum, {c.index}, 1, {}, true}, "sum 1");
+  k.map(count, k.at(count) + k.at(number_here), "sum 1");
   k.add(Reduce{s1, Reducer::Sum, {c.index}, k.at(D), {}, true}, "sum (x - rho)");
   k.add(Reduce{s2, Reducer::Sum, {c.index}, k.at(D) * k.at(D), {}, true}, "sum (x - rho)**2");
   k.add(Dot{g, gt, Wt, {c.index}, true, {}}, "sum gamma W");
@@ -386,10 +392,11 @@ TileSample layernorm_matmul_sample(DType dtype) {
   k.body = &k.kernel.body;
   k.add(Loop{c.index, {{0, 64, false}}, std::move(loop)});
 
-  Sym shift = k.temporary("shift", {r.index}), inverse = k.temporary("sigma_inv", {r.index});
-  k.map(shift, k.at(s1) / k.at(count));
-  k.map(inverse, make(Op::Rsqrt, {k.at(s2) / k.at(count) - k.at(shift) * k.at(shift) + epsilon}));
-  k.map(acc, (k.at(acc) - k.at(g) * k.at(shift)) * k.at(inverse), "finish");
+  // With N = 4096 elements: sqrt(N) / sqrt(N·variance + N·epsilon).
+  Sym inverse = k.temporary("scale", {r.index});
+  Expr spread = k.at(s2) + number(0.04096) - k.at(s1) * k.at(s1) / 4096;
+  k.map(inverse, make(Op::Rsqrt, {spread}) * 64);
+  k.map(acc, (k.at(acc) - k.at(s1) * k.at(g) / 4096) * k.at(inverse), "finish");
   k.add(Store{y, as_exprs(y_axes), acc});
   t.kernels.push_back(std::move(k.kernel));
   return sample;

@@ -1,15 +1,13 @@
-// Tile programs written by hand, for tests of what comes after them. They use exactly the statements that
-// build_tiles() makes:
-//  - axes of the grid with blocks of one element are scalars: tiles have no such axis, expressions use the
-//  index symbol;
+// Tile programs written by hand, for tests of what comes after them. They are, names aside, exactly what
+// build_tiles() makes of the same program and plan (tests/unit/tile_build.cc):
+//  - axes of the grid with blocks of one element are scalars: tiles lack them, expressions use the symbol;
 //  - operand tiles have the name of their tensor; those that feed a Dot are at Level::Shared and loaded at
-//  the top of their loop,
-//    others are at Level::Registers and loaded before their first use;
+//    the top of their loop, others at Level::Registers and loaded before their first use;
 //  - a Map whose value is Read(its own tile) does nothing in plain segments (a mask);
 //  - an elementwise Map writes over a temporary that ends there (S = exp2(k·S − g));
 //  - a tile of a narrower dtype rounds what is written to it; no Cast node is used for that;
-//  - state tiles hold their identity before a streamed loop; for a resident axis they are written whole in
-//  its one chunk.
+//  - state tiles hold their identity before a streamed loop; in the one chunk of a resident axis they are
+//    written whole.
 #pragma once
 #include "tilewright/tile/tile_program.h"
 

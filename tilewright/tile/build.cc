@@ -53,8 +53,8 @@ class Builder {
       for (const Pass& pass : d_.passes) stream_pass(b, pass);
     }
     store_rest(b);
-    order_blocks(b.kernel());
     b.finish();
+    order_blocks(out_.kernels.back());
   }
 
   void stream_pass(KernelBuilder& b, const Pass& pass) {
@@ -241,8 +241,8 @@ class Builder {
     };
     for (const Point& x : state.points) keep(x.var, x.axes);
     for (const Component& c : state.components) keep(c.var, c.axes);
-    order_blocks(b.kernel());
     b.finish();
+    order_blocks(out_.kernels.back());
 
     KernelBuilder m(p_, d_, plan_, out_, p_.name + "_merge");
     add_axes(m);
