@@ -227,8 +227,8 @@ TEST(ProgramParse, NestingJustBelowTheLimit) {
     for (int k = 0; k < n; ++k) open += "exp(", close += ")";
     return "axis i\ny[i] = " + open + "i" + close + "\noutput y";
   };
-  EXPECT_NO_THROW(print(parse(nested(1990))));
-  EXPECT_THROW(parse(nested(2010)), UserError);
+  EXPECT_NO_THROW(print(parse(nested(490))));
+  EXPECT_THROW(parse(nested(510)), UserError);
   EXPECT_THROW(parse(nested(100000)), UserError);
 }
 
@@ -236,7 +236,7 @@ TEST(ProgramParse, ChainsOfDefinitionsAreBounded) {
   std::string text = "axis i\ninput x0[i] : f32\n";
   for (int k = 0; k < 10; ++k) {
     text += "x" + std::to_string(k + 1) + "[i] = ";
-    for (int n = 0; n < 900; ++n) text += "-";
+    for (int n = 0; n < 450; ++n) text += "-";
     text += "x" + std::to_string(k) + "\n";
   }
   try {
@@ -244,7 +244,7 @@ TEST(ProgramParse, ChainsOfDefinitionsAreBounded) {
     FAIL();
   } catch (const UserError& e) {
     ASSERT_EQ(e.diagnostics().size(), 1u);
-    EXPECT_EQ(e.diagnostics()[0].what, "`x5` and the definitions it reads nest deeper than 4000 levels");
+    EXPECT_EQ(e.diagnostics()[0].what, "`x5` and the definitions it reads nest deeper than 2000 levels");
   }
 }
 

@@ -118,7 +118,11 @@ void ExpressionParser::too_deep(const Span& where) {
 
 const Syntax* ExpressionParser::node(Syntax n) {
   for (const Syntax* a : n.args) n.depth = std::max(n.depth, a->depth + 1);
-  if (n.depth > nesting_limit) too_deep(n.name_span);
+  if (n.depth > depth_limit)
+    diagnostics_.fail(
+        n.name_span,
+        fmt::format("more than {} operations depend on each other in one expression", depth_limit),
+        "split it into several definitions");
   tree_.nodes.push_back(std::move(n));
   return &tree_.nodes.back();
 }

@@ -14,8 +14,10 @@ struct Ident {
   Span span;
 };
 
-/// The deepest nesting of an expression that is accepted; recursive passes over expressions rely on it.
-constexpr int nesting_limit = 2000;
+/// The deepest nesting of brackets, signs and powers that is accepted, and the deepest tree, which chains of
+/// operators make too. Recursive passes over expressions rely on them.
+constexpr int nesting_limit = 500;
+constexpr int depth_limit = 1000;
 
 struct Syntax {
   enum class Kind : uint8_t {

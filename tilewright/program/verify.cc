@@ -13,7 +13,7 @@ namespace tilewright {
 namespace {
 
 /// The nesting of definitions put into one another that is accepted: what inlining hands to recursive passes.
-constexpr int inlined_nesting_limit = 2 * nesting_limit;
+constexpr int inlined_depth_limit = 2 * depth_limit;
 
 std::vector<std::string> names_of(const std::vector<Sym>& axes) {
   std::vector<std::string> names;
@@ -266,10 +266,10 @@ void Verifier::definition(const Statement::Item& item, const Span& span) {
   for (Sym t : tensors_read(v.expr))
     if (const auto known = depth_.find(t); known != depth_.end()) depth = std::max(depth, known->second);
   depth += item.value->depth;
-  if (depth > inlined_nesting_limit)
+  if (depth > inlined_depth_limit)
     diagnostics_.fail(item.name.span,
                       fmt::format("`{}` and the definitions it reads nest deeper than {} levels",
-                                  item.name.name, inlined_nesting_limit),
+                                  item.name.name, inlined_depth_limit),
                       "give one of them a dtype and make it an output of a program of its own, which this "
                       "one takes as an input");
   declare(item.name, Entry::DefinitionName, program_.definitions.size());
