@@ -70,7 +70,7 @@ class Builder {
       const Output& o = program_.outputs[k];
       CascadeOutput out;
       out.output = k;
-      out.value = simplify(visit(value_of(o.sym)));
+      out.value = with_decided_guards(simplify(visit(value_of(o.sym))));
       out.along_stream = depends_on(out.value, axis_) || contains(o.axes(), axis_);
       used = used || out.along_stream;
       cascade_.outputs.push_back(out);
@@ -182,7 +182,7 @@ class Builder {
   /// The reduction of `body` over the streamed axis, written as `written`, as a read of its result.
   Expr reduction(Reducer r, Expr body, Expr written, bool names_definition = true) {
     Expr none = identity(r), present = truth();
-    body = with_outer_choice(body, none);
+    body = with_outer_choice(with_decided_guards(body), none);
     if (body.is(Op::Select)) {
       if (body.arg(2) == none) {
         present = body.arg(0);

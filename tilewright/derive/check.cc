@@ -265,7 +265,7 @@ void prove(Derivation& d, const Small* small) {
   for (size_t k = 0; k < d.passes.size(); ++k) {
     std::vector<Check>& all = d.passes[k].state.checks;
     all = check_identities(d.passes[k].state, d.cascade.axis);
-    for (Check& c : check_merges(d.passes[k].state, d.cascade.axis, seed)) all.push_back(std::move(c));
+    for (Check& c : check_merges(d.passes[k].state, seed)) all.push_back(std::move(c));
     if (k + 1 == d.passes.size()) all.insert(all.end(), outputs.begin(), outputs.end());
     for (const Check& c : all)
       TW_CHECK(c.passed, fmt::format("the derivation over {} is wrong: {} failed ({}): {}", d.cascade.axis.name(), c.what, c.by, c.detail));

@@ -1,5 +1,7 @@
 // Inside of derive/ only: the identities behind a state, each proved or tested.
 #pragma once
+#include <functional>
+
 #include "tilewright/derive/state.h"
 
 namespace tilewright::derivation {
@@ -17,8 +19,9 @@ void prove(Derivation& d, const Small* small);
 std::vector<Check> check_identities(const State& s, Sym axis);
 
 /// By random values of everything that varies along the axis, infinities and absent elements included: streams in random chunks and merge trees of
-/// random shape, with empty sides, hold at their point what the lifts sum to there.
-std::vector<Check> check_merges(const State& s, Sym axis, uint64_t seed);
+/// random shape, with empty sides, hold at their point what the lifts sum to there. `how` is the merge that is tested.
+using Merging = std::function<Merge(const State&, const std::vector<std::pair<Sym, Sym>>&, const std::vector<std::pair<Sym, Sym>>&)>;
+std::vector<Check> check_merges(const State& s, uint64_t seed, const Merging& how = merge);
 
 /// By random data at small sizes: the outputs finished from streamed states equal the definition, evaluated directly.
 std::vector<Check> check_outputs(const Program& elaborated, const Derivation& d, uint64_t seed);

@@ -31,7 +31,7 @@ double combined(Reducer r, double a, double b) {
 
 class Machine {
  public:
-  Machine(const State& s, uint64_t seed) : state_(s), abstract_(s), random_(seed) {
+  Machine(const State& s, uint64_t seed, const Merging& how) : state_(s), abstract_(s), random_(seed) {
     for (const Point& p : s.points) {
       u_.push_back(abstract_(p.u));
       point_present_.push_back(flag(p.present));
@@ -42,7 +42,7 @@ class Machine {
     }
     for (const Point& p : s.points) copies(p.var);
     for (const Component& c : s.components) copies(c.var);
-    merge_ = merge(s, left_, right_);
+    merge_ = how(s, left_, right_);
     for (auto* list : {&merge_.points, &merge_.components})
       for (Expr e : *list)
         for (Sym v : free_symbols(e)) fixed_[v] = 1;
@@ -237,10 +237,10 @@ class Machine {
 
 }  // namespace
 
-std::vector<Check> check_merges(const State& s, Sym, uint64_t seed) {
+std::vector<Check> check_merges(const State& s, uint64_t seed, const Merging& how) {
   if (s.components.empty() && s.points.empty()) return {};
   constexpr size_t n = 9;
-  Machine machine(s, seed);
+  Machine machine(s, seed, how);
   Check streams{"streams in random chunks hold the whole", "random values", true, {}};
   Check trees{"merge trees of random shape hold the whole", "random values", true, {}};
   for (bool extremes : {false, true}) {

@@ -84,10 +84,10 @@ class Deriver {
 
   Expr rescaled(Expr e) const {
     if (scale_.empty()) return e;
-    return simplify(replace_reads(e, [&](Sym s) {
+    return with_plain_zero_tests(simplify(replace_reads(e, [&](Sym s) {
       auto it = scale_.find(s);
       return it == scale_.end() ? nullptr : &it->second;
-    }));
+    })));
   }
 
   /// Rule 12: the earliest pass in which the reduction has a normal form.
@@ -143,7 +143,7 @@ class Deriver {
         scale_[r.result] = {axes, scale * *same};
         return;
       }
-      if (!scale.is_constant(1) || w.r.axes != axes) {
+      if (!scale.is_constant(1) || w.r.axes != axes || w.r.result != r.result) {
         scale_[r.result] = {axes, scale * read_own(w.r.result, w.r.axes)};
         if (!scale.is_constant(1))
           notes_.push_back({w.r.result, Note::Kind::Scale, scale});

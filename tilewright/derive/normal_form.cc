@@ -29,6 +29,31 @@ Expr sum_of(const std::vector<Expr>& addends) {
   return addends.size() == 1 ? simplify(addends[0]) : simplify(make(Op::Add, addends));
 }
 
+Expr with_plain_zero_tests(Expr e) {
+  bool changed = false;
+  Expr out = rewrite(e, [&](Expr x) {
+    if ((!x.is(Op::Eq) && !x.is(Op::Ne)) || !x.arg(1).is_constant(0)) return x;
+    std::vector<Expr> kept;
+    for (Expr f : factors_of(x.arg(0)))
+      if (!f.is(Op::Exp)) kept.push_back(f);
+    if (kept.empty() || kept.size() == factors_of(x.arg(0)).size()) return x;
+    changed = true;
+    return make(x.op(), {product_of(kept), 0});
+  });
+  return changed ? simplify(out) : e;
+}
+
+Expr with_decided_guards(Expr e) {
+  bool changed = false;
+  Expr out = rewrite(e, [&](Expr x) {
+    if ((!x.is(Op::Eq) && !x.is(Op::Ne)) || x.arg(1) != minus_infinity()) return x;
+    if (bounds(x.arg(0)).lo == -INFINITY) return x;
+    changed = true;
+    return Expr(x.is(Op::Ne));
+  });
+  return changed ? simplify(out) : e;
+}
+
 size_t complexity(Expr e) {
   size_t n = 1;
   for (Expr a : e.args()) n += complexity(a);

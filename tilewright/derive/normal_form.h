@@ -107,6 +107,10 @@ size_t complexity(Expr e);
 /// Factors of a product, or the expression alone; terms of a sum, or the expression alone.
 std::vector<Expr> factors_of(Expr e);
 std::vector<Expr> addends_of(Expr e);
+/// exp(a)·b == 0 where b == 0, likewise !=. Simplified.
+Expr with_plain_zero_tests(Expr e);
+/// Comparisons with −inf that the bounds of the other side decide. Simplified.
+Expr with_decided_guards(Expr e);
 /// Sums among the factors of `e` scaled so that their first term has the coefficient ±1: (4096x − s)² / 2²⁴ = (x − s/4096)². Not canonical.
 Expr monic(Expr e);
 Expr product_of(const std::vector<Expr>& factors);
