@@ -134,6 +134,7 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given, con
   for (const LayoutGuard& g : m.layout) {
     auto it = env.arrays.find(g.tensor);
     TW_CHECK(it != env.arrays.end(), fmt::format("a guard of {}, which is no array", g.tensor.name()));
+    if (it->second->limit == 0) continue;  // nothing is accessed
     int last = int(memory_dims(p, m, g.tensor).size()) - 1;
     for (int d = 0; d <= last; ++d) {
       if (d == last && !g.unit_inner) continue;
