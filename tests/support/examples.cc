@@ -1,5 +1,7 @@
 #include "tests/support/examples.h"
 
+#include "tilewright/driver/session.h"
+
 #include <fmt/format.h>
 
 #include <cstdlib>
