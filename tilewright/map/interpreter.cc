@@ -135,9 +135,10 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given, con
     auto it = env.arrays.find(g.tensor);
     TW_CHECK(it != env.arrays.end(), fmt::format("a guard of {}, which is no array", g.tensor.name()));
     if (it->second->limit == 0) continue;  // nothing is accessed
-    int last = int(memory_dims(p, m, g.tensor).size()) - 1;
+    const std::vector<int64_t> extents = shape_of(memory_dims(p, m, g.tensor), sizes);
+    int last = int(extents.size()) - 1;
     for (int d = 0; d <= last; ++d) {
-      if (d == last && !g.unit_inner) continue;
+      if (extents[size_t(d)] == 1 || (d == last && !g.unit_inner)) continue;  // a stride that is never used
       int64_t stride = strides.at({g.tensor, d});
       bool fits = d == last ? stride == 1 : stride * bytes(it->second->dtype) % g.align == 0;
       TW_CHECK(fits, fmt::format("{} has stride {} in dimension {} and this mapping is for arrays aligned to {} bytes", g.tensor.name(), stride, d, g.align));
