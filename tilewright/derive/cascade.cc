@@ -82,7 +82,8 @@ class Builder {
     }
     Seen seen{std::move(cascade_), {}};
     for (auto& [written, span] : program_.spans)
-      if (auto it = memo_.find(written.get()); it != memo_.end()) seen.written.emplace_back(it->second, span);
+      if (written.is(Op::Read)) continue;  // what a name stands for was written elsewhere
+      else if (auto it = memo_.find(written.get()); it != memo_.end()) seen.written.emplace_back(it->second, span);
     for (auto& [rounded, span] : rounded_) seen.written.emplace_back(rounded, span);
     return seen;
   }

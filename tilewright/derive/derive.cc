@@ -396,11 +396,22 @@ class Deriver {
     return out;
   }
 
-  /// Where `subterm` was written: the smallest place whose value it is; else the reduction.
+  /// Where `subterm` was written: the smallest place whose value it is, else the smallest with the same operator over the same values (what
+  /// a presence condition decided is folded in the subterm), else the reduction.
   Span span_of(Expr subterm, const Reduction& r) const {
     Span best;
     for (auto& [value, span] : written_) {
       if (value.op() == Op::Symbol || rescaled(simplify(value)) != subterm) continue;
+      if (!best || span.end - span.begin < best.end - best.begin) best = span;
+    }
+    if (best) return best;
+    auto values = [](Expr e) {
+      std::vector<Sym> all = tensors_read(e);
+      return std::set<Sym>(all.begin(), all.end());
+    };
+    for (auto& [value, span] : written_) {
+      Expr e = rescaled(simplify(value));
+      if (e.op() != subterm.op() || values(e) != values(subterm)) continue;
       if (!best || span.end - span.begin < best.end - best.begin) best = span;
     }
     return best ? best : r.span;
