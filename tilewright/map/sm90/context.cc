@@ -98,13 +98,13 @@ Expr Context::use(const Staged& s, const Position& at) const {
   return simplify(use);
 }
 
-std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& out) {
+std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops) {
   std::vector<SegmentVars> result;
   auto define = [&](const std::string& name, Expr value) -> Expr {
     value = simplify(value);
     if (value.rational() || value.is(Op::Symbol)) return value;
     Sym v = Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true});
-    out.push_back({Define{v, value}, {}});
+    ops.push_back({Define{v, value}, {}});
     return Expr(v);
   };
   const std::string axis_name = loop.axis.name();

@@ -88,7 +88,7 @@ struct Context {
   /// Use number of a ring.
   Expr use(const Staged& s, const Position& at) const;
   /// Definitions of the segments of `loop` for one role; appends Define ops.
-  std::vector<SegmentVars> segments(const Loop& loop, Ops& out);
+  std::vector<SegmentVars> segments(const Loop& loop, Ops& ops);
   /// Chunks of `loop` (variables that segments() defined in this role).
   std::map<const Loop*, Expr> loop_total;
   void add_guard(Sym tensor, bool unit_inner, int align);
