@@ -86,6 +86,9 @@ struct Kernel::Impl {
   }
 
   void launch_gpu(Variant& v, Bound& b, void* stream) {
+    for (const auto& [size, length] : b.sizes)
+      if (length >= (int64_t{1} << 31) - 4096)
+        throw UserError(Span{}, fmt::format("size({}) is {}, and indices along an axis are 32-bit on a GPU", size.name(), length), "keep each axis under 2147479552, or use --target cpu");
     cuda::use_device(options.device);
     if (!dummy) dummy = std::make_unique<cuda::DeviceBuffer>(1024);
     bind_workspaces(v, b, [&](size_t k, int64_t size) {

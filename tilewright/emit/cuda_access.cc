@@ -129,11 +129,12 @@ void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
   const std::string to = names_.fresh("to");
   out.line(fmt::format("{0}* const {1} = {2};", storage_type(b.dtype), to, local_text_.at(o.buffer)));
   out.line("#pragma unroll 8");
-  out.open(fmt::format("for (int n = thread; n < {}; n += {})", total, role_->threads));
+  const std::string element_number = names_.fresh("element");
+  out.open(fmt::format("for (int {0} = thread; {0} < {1}; {0} += {2})", element_number, total, role_->threads));
   int64_t step = 1;
   for (size_t a : order) {
     const int64_t extent = b.layout.shape()[a];
-    std::string value = quotient("n", step);
+    std::string value = quotient(element_number, step);
     if (step * extent < total) value = remainder(value, extent);
     out.line(fmt::format("const int {}_in = {};", names_.of(b.axes[a]), value));
     step *= extent;

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t register_file = 65536;
 
-CDialect make_dialect(int real_bits, int integer_bits) {
+/// `exact`: exponentials within a unit in the last place of f32, for kernels that store f32; the special function unit (2 ulp) serves narrower outputs.
+CDialect make_dialect(int real_bits, int integer_bits, bool exact) {
   CDialect d;
   d.integer_bits = integer_bits;
   d.real_bits = real_bits;
@@ -21,8 +22,8 @@ CDialect make_dialect(int real_bits, int integer_bits) {
   const CKind real = CKind::Real, integer = CKind::Integer;
   const bool wide = real_bits == 64;
   auto& f = d.functions;
-  f[{Op::Exp2, real}] = wide ? "exp2({0})" : "tw_exp2({0})";
-  f[{Op::Exp, real}] = wide ? "exp({0})" : "tw_exp({0})";
+  f[{Op::Exp2, real}] = wide ? "exp2({0})" : exact ? "tw_exp2_exact({0})" : "tw_exp2({0})";
+  f[{Op::Exp, real}] = wide ? "exp({0})" : exact ? "expf({0})" : "tw_exp({0})";
   f[{Op::Log, real}] = wide ? "log({0})" : "logf({0})";
   f[{Op::Log2, real}] = wide ? "log2({0})" : "log2f({0})";
   f[{Op::Sqrt, real}] = wide ? "sqrt({0})" : "sqrtf({0})";
@@ -53,10 +54,14 @@ CDialect make_dialect(int real_bits, int integer_bits) {
   return d;
 }
 
+bool stores_wide(const Program& p) {
+  return std::any_of(p.outputs.begin(), p.outputs.end(), [](const Output& o) { return mantissa_bits(o.dtype) > 10; });
+}
+
 }  // namespace
 
 CudaPrinter::CudaPrinter(CudaKernel& k, int real_bits, int integer_bits)
-    : CPrinter(make_dialect(real_bits, integer_bits)), k_(k) {}
+    : CPrinter(make_dialect(real_bits, integer_bits, stores_wide(k.program_))), k_(k) {}
 
 CValue CudaPrinter::symbol(Sym s) {
   if (auto it = k_.index_text_.find(s); it != k_.index_text_.end()) return CValue::integer(it->second, 32, c_precedence::primary);

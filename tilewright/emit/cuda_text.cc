@@ -45,7 +45,7 @@ Names::Names() {
         "else", "enum", "extern", "false", "float", "for", "goto", "half", "if", "inline", "int", "long", "new", "operator", "or", "and",
         "not", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "true", "union",
         "unsigned", "using", "void", "while", "local", "thread", "lane", "warp", "group", "words", "signals", "block", "local_at",
-        "blockIdx", "threadIdx", "asinf", "log", "exp", "abs", "max", "min", "y0", "y1", "j0", "j1", "jn", "yn"})
+        "blockIdx", "threadIdx", "k", "s", "first", "asinf", "log", "exp", "abs", "max", "min", "y0", "y1", "j0", "j1", "jn", "yn"})
     taken_.insert(word);
 }
 
@@ -112,6 +112,21 @@ const std::vector<Helper>& library() {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+)"},
+      {"tw_exp2_exact", {"tw_infinity"}, R"(// 2^x = 2^f 2^n, |f| <= 1/2: degree 6, then the exponent in two steps, so that small results are denormal and large ones infinite.
+__device__ __forceinline__ float tw_exp2_exact(float x) {
+  const float n = rintf(x), f = x - n;
+  float p = fmaf(f, 1.53533619e-4f, 1.33988744e-3f);
+  p = fmaf(p, f, 9.61843736e-3f);
+  p = fmaf(p, f, 5.55033247e-2f);
+  p = fmaf(p, f, 2.40226479e-1f);
+  p = fmaf(p, f, 6.93147205e-1f);
+  p = fmaf(p, f, 1.0f);
+  const int whole = (int)fminf(fmaxf(n, -200.0f), 200.0f), half_of = whole / 2;
+  p *= __int_as_float((half_of + 127) << 23);
+  p *= __int_as_float((whole - half_of + 127) << 23);
+  return x < -151.0f ? 0.0f : x > 128.0f ? tw_infinity() : p;  // NaN fails both comparisons and stays
 }
 )"},
       {"tw_exp", {"tw_exp2"}, "__device__ __forceinline__ float tw_exp(float x) { return tw_exp2(x * 1.44269504f); }\n"},
