@@ -73,6 +73,7 @@ TEST(CheckExamples, LayernormMatmul) {
     sweep([&](int64_t r, int64_t n) {
       CheckCase c;
       c.program = "layernorm_matmul";
+      if (r * n == 1) c.slack = 8;
       c.sizes = {{"r", r}, {"n", n}};
       c.literals = {{"c", features}};
       if (features == 4096 && !full_sweep() && r * n > 129 * 64) c.sizes = {{"r", 3}, {"n", 5}};

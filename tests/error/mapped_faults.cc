@@ -315,7 +315,7 @@ TEST(MappedFaultsOfThreads, TwoBlocksStoreTheSameElement) {
   MappedSample s = plain_sample();
   StoreOut* store = find_op<StoreOut>(s.role("threads").body);
   store->frame[0].origin = 0;
-  expect_fault(s, {Kind::Race}, {"two blocks of this launch write the same element of O", "block 1"}, 1);
+  expect_fault(s, {Kind::Race}, {"two blocks of this launch write different values to the same element of O", "block 1"}, 1);
 }
 
 TEST(MappedFaultsOfTasks, ViewOutsideItsArray) {

@@ -18,6 +18,9 @@ struct CheckCase {
   std::map<std::string, int64_t> literals;
   std::string schedule;
   std::map<std::string, InputSource> inputs;
+  uint64_t seed = 1;
+  /// Multiplies the tolerance. The rule takes the naive program's error on the same elements; where there is one element that error can be near zero by luck.
+  double slack = 1;
   std::string str() const;
 };
 

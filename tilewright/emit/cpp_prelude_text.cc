@@ -354,11 +354,12 @@ INLINE void scatter(T* p, int64 stride, int64 n, const T* lanes) {
   for (int64 l = 0; l < LANES; ++l)
     if (l < n) p[l * stride] = lanes[l];
 }
-//@ raw_load
+//@ vh vh_any vb vb_any
 typedef unsigned short vh __attribute__((vector_size(2 * LANES), may_alias));
 typedef unsigned short vh_any __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 typedef unsigned char vb __attribute__((vector_size(LANES), may_alias));
 typedef unsigned char vb_any __attribute__((vector_size(LANES), aligned(1), may_alias));
+//@ raw_load
 INLINE vu raw_load(const unsigned short* p, int64 stride, int64 n) {
   if (n >= LANES && stride == 1) return __builtin_convertvector(*(const vh_any*)p, vu);
   alignas(64) unsigned short lanes[LANES];
@@ -420,7 +421,8 @@ INLINE vs from_f16(vu code) {
 //@ to_f16
 INLINE vu to_f16(vs x) {
 #if defined(__F16C__) && $V == 8
-  return __builtin_convertvector((vh)__builtin_ia32_vcvtps2ph256(x, 0), vu);
+  typedef unsigned short v8u __attribute__((vector_size(16)));
+  return __builtin_convertvector((v8u)__builtin_ia32_vcvtps2ph256(x, 0), vu);
 #else
   return encode<10, -14>(x, 0x8000u, 65520.0f, 0x7c00u, 0x7e00u);
 #endif

@@ -19,6 +19,11 @@ void take_products(State& s, bool by_lane) {
     for (int64_t k = 0; k < s.lanes; ++k) acc[k] += *a.at * *b.at;
   } else {
     T& to = acc[s.row_in_block];
+    if constexpr (std::is_same_v<T, float>) {
+      // The naive program adds in order, one rounding after another.
+      for (int64_t k = 0; k < s.lanes; ++k) to += a[k] * b[k];
+      return;
+    }
     if (b.wide) to += dot(a.at, b.at, s.lanes);
     else if (a.wide) to += sum(a.at, s.lanes) * *b.at;
     else to += *a.at * *b.at * T(s.lanes);
@@ -38,7 +43,7 @@ void accumulate(State& s, bool by_lane) {
   switch (*s.table->reducer) {
     case Reducer::Sum:
       if constexpr (std::is_floating_point_v<E>) {
-        if (!by_lane) {
+        if (!by_lane && std::is_same_v<E, double>) {
           acc[s.row_in_block] += value.wide ? sum(value.at, s.lanes) : *value.at * E(s.lanes);
           return;
         }

@@ -162,7 +162,8 @@ void Kernel::multiply(Code& c, const Dot& x, bool masked) {
     over(over, rows, 0, [&] {
       if (c.vector_axis >= 0) place(c.vector_axis, n_lo);
       const int64_t at = offset(target);
-      for (int64_t i = 0; i < n; ++i) row[size_t(i)] = T(target.get(at + i * step));
+      // The products of a piece are summed first: two short chains round less than one long one.
+      std::fill(row.begin(), row.end(), T(0));
       auto term = [&] {
         const T left = *packed_at(1 - v);
         const T* right = packed_at(v);
@@ -193,7 +194,7 @@ void Kernel::multiply(Code& c, const Dot& x, bool masked) {
           }
         }
       });
-      for (int64_t i = 0; i < n; ++i) target.set(at + i * step, double(row[size_t(i)]));
+      for (int64_t i = 0; i < n; ++i) target.set(at + i * step, double(T(target.get(at + i * step)) + row[size_t(i)]));
     });
   };
   auto pieces = [&](auto& self, size_t i) -> void {

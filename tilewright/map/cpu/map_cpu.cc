@@ -116,7 +116,7 @@ class KernelMapper {
       frames_[a.index] = {a.index, 0, size};
       return;
     }
-    if (a.block == 1 && a.kind != KernelAxis::Kind::Stream) {
+    if (a.block == 1) {
       add(ops, Define{a.index, a.counter});
       frames_[a.index] = {a.index, a.index, 1};
       return;
