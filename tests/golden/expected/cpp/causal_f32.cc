@@ -1,0 +1,622 @@
+// causal: made by Tilewright for cpu-avx2.
+// causal: words are Q, K, V, O, Q_b, Q_h, Q_i, Q_d, K_b, K_h, K_j, K_d, V_b, V_h, V_j, V_e, O_b, O_h, O_i, O_e, b, h, i, j
+typedef long long int64;
+typedef float real;
+enum { LANES = 8 };
+typedef real vf __attribute__((vector_size(32), may_alias));          // reals of all lanes
+typedef int vm __attribute__((vector_size(32), may_alias));            // conditions: 0 or -1 in every lane
+typedef float vs __attribute__((vector_size(4 * LANES), may_alias));
+typedef int vi __attribute__((vector_size(4 * LANES), may_alias));
+typedef unsigned vu __attribute__((vector_size(4 * LANES), may_alias));
+typedef int64 vl __attribute__((vector_size(8 * LANES), may_alias));
+typedef real vf_any __attribute__((vector_size(32), aligned(sizeof(real)), may_alias));  // anywhere in memory
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+static const vm iota = {0, 1, 2, 3, 4, 5, 6, 7};
+INLINE vf ld(const real* p) { return *(const vf*)p; }
+INLINE void st(real* p, vf x) { *(vf*)p = x; }
+INLINE vf splat(real x) { return x - (vf){}; }
+INLINE vf select(vm c, vf a, vf b) { return c ? a : b; }
+// Comparisons of lane numbers with far away bounds stay what they are.
+INLINE int clamp(int64 x) { return x < -(1 << 30) ? -(1 << 30) : x > (1 << 30) ? (1 << 30) : (int)x; }
+INLINE vm valid(int64 n) { return iota < (int)clamp(n); }  // the first n lanes
+INLINE bool any(vm x) {
+  int64 found = 0;
+  UNROLL
+  for (int l = 0; l < LANES; ++l) found |= x[l];
+  return found != 0;
+}
+INLINE bool all(vm x) {
+  int64 found = -1;
+  UNROLL
+  for (int l = 0; l < LANES; ++l) found &= x[l];
+  return found != 0;
+}
+INLINE vf v_max(vf a, vf b) {  // NaN if either is
+  const vf m = a > b ? a : b;
+  return a == a ? m : a;
+}
+INLINE real v_max(real a, real b) { return a > b || a != a ? a : b; }
+INLINE int64 i_max(int64 a, int64 b) { return a > b ? a : b; }
+INLINE vl i_max(vl a, vl b) { return a > b ? a : b; }
+INLINE int64 i_min(int64 a, int64 b) { return a < b ? a : b; }
+INLINE vl i_min(vl a, vl b) { return a < b ? a : b; }
+INLINE int64 i_floordiv(int64 a, int64 b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+INLINE vl i_floordiv(vl a, vl b) {
+  for (int l = 0; l < LANES; ++l) a[l] = i_floordiv(a[l], b[l]);
+  return a;
+}
+INLINE vf v_abs(vf x) { return (vf)((vm)x & ~((int)1 << (8 * sizeof(real) - 1))); }
+INLINE real v_abs(real x) { return x < 0 ? -x : x == 0 ? 0 : x; }
+INLINE vf exp2_parts(vf f, vf t) {  // 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n
+  vf p = f * 3.07067236e-4f + 2.67977488e-3f;
+  p = p * f + 1.92368747e-2f;
+  p = p * f + 1.11006649e-1f;
+  p = p * f + 4.80452958e-1f;
+  p = p * f + 1.38629441f;
+  p = p * f + 2.0f;
+  return p * (vf)(((vi)t << 23) + 0x3f000000);
+}
+INLINE vf v_exp2(vf x) {
+  x = x < -126.0f ? splat(-126.0f) : x;
+  vf t = x + 12582912.0f;                        // rounds: n in the low bits
+  t = t > 12583041.0f ? splat(12583041.0f) : t;  // n <= 129
+  return exp2_parts(x - (t - 12582912.0f), t);
+}
+INLINE real v_exp2(real x) { return v_exp2(splat(x))[0]; }
+// The first n lanes from p[0], p[stride] …; 0 in the others.
+template <class T>
+INLINE void gather(T* lanes, const T* p, int64 stride, int64 n) {
+  for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? p[l * stride] : (T)0;
+}
+template <class T>
+INLINE void scatter(T* p, int64 stride, int64 n, const T* lanes) {
+  for (int64 l = 0; l < LANES; ++l)
+    if (l < n) p[l * stride] = lanes[l];
+}
+// The first n lanes from p[0], p[stride] …; 0 in the others.
+INLINE vf load_real(const real* p, int64 stride, int64 n) {
+  if (n >= LANES && stride == 1) return *(const vf_any*)p;
+  alignas(64) real lanes[LANES];
+  gather(lanes, p, stride, n);
+  return *(const vf*)lanes;
+}
+INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
+  if (n >= LANES && stride == 1)
+    *(vf_any*)p = x;
+  else
+    scatter(p, stride, n, (const real*)&x);
+}
+// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. UNIT: the rows of b are neighbours.
+// PIN keeps the compiler from loading a vector of lanes again for every row: 4×3 rows and vectors would take 16 loads instead of 7 for 12 products.
+#if defined(__AVX512F__)
+#define PIN(x) asm("" : "+v"(x))
+#elif defined(__AVX__)
+#define PIN(x) asm("" : "+x"(x))
+#else
+#define PIN(x)
+#endif
+template <int R, int C, bool UNIT>
+__attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row,
+                                          int64 b_inner, int64 inner, bool add) {
+  if (UNIT) b_row = 1;
+  vf s[R][C];
+  UNROLL
+  for (int r = 0; r < R; ++r) {
+    UNROLL
+    for (int c = 0; c < C; ++c) s[r][c] = (vf){};
+  }
+  for (int64 k = 0; k < inner; ++k) {
+    vf x[C];
+    UNROLL
+    for (int c = 0; c < C; ++c) {
+      x[c] = ld(a + c * LANES);
+      PIN(x[c]);
+    }
+    UNROLL
+    for (int r = 0; r < R; ++r) {
+      const real y = b[r * b_row];
+      UNROLL
+      for (int c = 0; c < C; ++c) s[r][c] += x[c] * y;
+    }
+    a += a_inner;
+    b += b_inner;
+  }
+  UNROLL
+  for (int r = 0; r < R; ++r) {
+    UNROLL
+    for (int c = 0; c < C; ++c) {
+      real* out = d + r * d_row + c * LANES;
+      st(out, add ? ld(out) + s[r][c] : s[r][c]);
+    }
+  }
+}
+// The same for any number of panels of C vectors and of rows.
+template <int R, int C>
+INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a, int64 a_panel,
+                    int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add) {
+  for (int64 p = 0; p < panels; ++p, d += d_panel, a += a_panel) {
+    int64 r = 0;
+    if (b_row == 1)
+      for (; r + R <= rows; r += R) fma<R, C, true>(d + r * d_row, d_row, a, a_inner, b + r, 1, b_inner, inner, add);
+    else
+      for (; r + R <= rows; r += R) fma<R, C, false>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add);
+    for (; r < rows; ++r) fma<1, C, false>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add);
+  }
+}
+
+static void causal_task(const int64* words, int64 task) {
+  const float* const Q = (const float*)words[0];
+  const float* const K = (const float*)words[1];
+  const float* const V = (const float*)words[2];
+  float* const O = (float*)words[3];
+  const int64 Q_b = words[4];
+  const int64 Q_h = words[5];
+  const int64 Q_i = words[6];
+  const int64 Q_d = words[7];
+  const int64 K_b = words[8];
+  const int64 K_h = words[9];
+  const int64 K_j = words[10];
+  const int64 K_d = words[11];
+  const int64 V_b = words[12];
+  const int64 V_h = words[13];
+  const int64 V_j = words[14];
+  const int64 V_e = words[15];
+  const int64 O_b = words[16];
+  const int64 O_h = words[17];
+  const int64 O_i = words[18];
+  const int64 O_e = words[19];
+  const int64 size_b = words[20];
+  const int64 size_h = words[21];
+  const int64 size_i = words[22];
+  const int64 size_j = words[23];
+  const int64 i_block_ = i_floordiv(size_i + 48 - 1, 48) - 1 - task % (i_floordiv(size_i + 48 - 1, 48));
+  task /= i_floordiv(size_i + 48 - 1, 48);
+  const int64 h_block = task % (size_h);
+  task /= size_h;
+  const int64 b_block = task;
+  alignas(64) real Q_tile[1536];  // [i, d]
+  alignas(64) real rho[48];  // [i]
+  alignas(64) real l_2[48];  // [i]
+  alignas(64) real o[1536];  // [i, e]
+  alignas(64) real S[3072];  // [i, j]
+  alignas(64) real m[48];  // [i]
+  alignas(64) real rho_next[48];  // [i]
+  alignas(64) real g[48];  // [i]
+  alignas(64) real r[48];  // [i]
+  alignas(64) real l_inv[48];  // [i]
+  int leak;  // []
+  const int64 b = b_block;
+  const int64 h = h_block;
+  const int64 i0 = 48 * i_block_;
+  const int64 ni = i_min(48, size_i - i0);
+  // Q = Q[b, h, i, d]
+  for (int64 p = 0; p * 24 < ni; ++p) {
+    for (int64 d = 0; d < 32; ++d) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(Q_tile + p * 768 + d * 24 + c * 8, load_real(Q + b * Q_b + h * Q_h + (i0 + i) * Q_i + d * Q_d, Q_i, ni - i));
+      }
+    }
+  }
+  // rho = -inf
+  for (int64 p = 0; p * 24 < ni; ++p) {
+    UNROLL
+    for (int c = 0; c < 3; ++c) {
+      const int64 i = p * 24 + c * 8;
+      st(rho + i, splat(-__builtin_inff()));
+    }
+  }
+  // l = 0
+  for (int64 p = 0; p * 24 < ni; ++p) {
+    UNROLL
+    for (int c = 0; c < 3; ++c) {
+      const int64 i = p * 24 + c * 8;
+      st(l_2 + i, splat(0.0f));
+    }
+  }
+  // o = 0
+  for (int64 p = 0; p * 24 < ni; ++p) {
+    for (int64 e = 0; e < 32; ++e) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(o + p * 768 + e * 24 + c * 8, splat(0.0f));
+      }
+    }
+  }
+  // plain
+  for (int64 j_chunk = 0, j_chunk_end = i_max(0, i_min(i_block_ + ((size_j - size_i - 16 * i_block_ + 1) >> 6), size_j >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
+    const int64 j0 = 64 * j_chunk;
+    const int64 nj = i_min(64, size_j - j0);
+    // S = sum[d](Q * K)
+    product<4, 3>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false);
+    // m = max[j](S[i, j])
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      vf total[2][3];
+      UNROLL
+      for (int u = 0; u < 2; ++u) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) total[u][c] = splat(-__builtin_inff());
+      }
+      for (int64 first = 0; first + 2 <= nj; first += 2) {
+        UNROLL
+        for (int u = 0; u < 2; ++u) {
+          const int64 j = first + u;
+          UNROLL
+          for (int c = 0; c < 3; ++c) {
+            const int64 i = p * 24 + c * 8;
+            total[u][c] = v_max(total[u][c], ld(S + p * 1536 + j * 24 + c * 8));
+          }
+        }
+      }
+      for (int64 j = (nj) / 2 * 2; j < nj; ++j) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          total[0][c] = v_max(total[0][c], ld(S + p * 1536 + j * 24 + c * 8));
+        }
+      }
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(m + i, v_max(total[0][c], total[1][c]));
+      }
+    }
+    // rho_next = max(rho[i], m[i] * 0.1767766952966369): point
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(rho_next + i, v_max(ld(rho + i), 0.17677669f * ld(m + i)));
+      }
+    }
+    // r = where(rho[i] != rho_next[i], exp2((rho[i] - rho_next[i]) * 1.4426950408889634), 1)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        const vf t0 = ld(rho + i);
+        const vf t1 = ld(rho_next + i);
+        st(r + i, select(t0 != t1, v_exp2(1.442695f * (t0 - t1)), splat(1.0f)));
+      }
+    }
+    // l = l[i] * r[i]: repair
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(l_2 + i, ld(l_2 + i) * ld(r + i));
+      }
+    }
+    // o = o[i, e] * r[i]: repair
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      for (int64 e = 0; e < 32; ++e) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          st(o + p * 768 + e * 24 + c * 8, ld(o + p * 768 + e * 24 + c * 8) * ld(r + i));
+        }
+      }
+    }
+    // rho = rho_next[i]
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(rho + i, ld(rho_next + i));
+      }
+    }
+    // g = where(rho[i] == -inf, 0, rho[i] * 1.4426950408889634)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        const vf t0 = ld(rho + i);
+        st(g + i, select(t0 == -__builtin_inff(), splat(0.0f), 1.442695f * t0));
+      }
+    }
+    // S = exp2(S[i, j] * 0.25503486164919736 - g[i]): exp(S - rho)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      for (int64 j = 0; j < nj; ++j) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          st(S + p * 1536 + j * 24 + c * 8, v_exp2(0.25503486f * ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+        }
+      }
+    }
+    // l sum = sum[j](S[i, j]): sum exp(S - rho)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      vf total[2][3];
+      UNROLL
+      for (int u = 0; u < 2; ++u) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) total[u][c] = (vf){};
+      }
+      for (int64 first = 0; first + 2 <= nj; first += 2) {
+        UNROLL
+        for (int u = 0; u < 2; ++u) {
+          const int64 j = first + u;
+          UNROLL
+          for (int c = 0; c < 3; ++c) {
+            const int64 i = p * 24 + c * 8;
+            total[u][c] = total[u][c] + ld(S + p * 1536 + j * 24 + c * 8);
+          }
+        }
+      }
+      for (int64 j = (nj) / 2 * 2; j < nj; ++j) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          total[0][c] = total[0][c] + ld(S + p * 1536 + j * 24 + c * 8);
+        }
+      }
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(l_2 + i, ld(l_2 + i) + (total[0][c] + total[1][c]));
+      }
+    }
+    // o += sum[j](S * V): sum exp(S - rho) V
+    product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true);
+  }
+  // masked
+  for (int64 j_chunk = i_max(0, i_min(i_block_ + ((size_j - size_i - 16 * i_block_ + 1) >> 6), size_j >> 6)), j_chunk_end = i_max(0, i_min(((size_j - size_i + i_min(size_i - 1, 48 * i_block_ + 47)) >> 6) + 1, (size_j + 63) >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
+    const int64 j0_2 = 64 * j_chunk;
+    const int64 nj_2 = i_min(64, size_j - j0_2);
+    // S = sum[d](Q * K)
+    product<4, 3>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false);
+    // S = where(size(i) + j <= i + size(j), S[i, j], -inf)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      for (int64 j = 0; j < nj_2; ++j) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          st(S + p * 1536 + j * 24 + c * 8, select(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j)), ld(S + p * 1536 + j * 24 + c * 8), splat(-__builtin_inff())));
+        }
+      }
+    }
+    // m = max[j](S[i, j])
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      vf total[2][3];
+      UNROLL
+      for (int u = 0; u < 2; ++u) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) total[u][c] = splat(-__builtin_inff());
+      }
+      for (int64 first = 0; first + 2 <= nj_2; first += 2) {
+        UNROLL
+        for (int u = 0; u < 2; ++u) {
+          const int64 j = first + u;
+          UNROLL
+          for (int c = 0; c < 3; ++c) {
+            const int64 i = p * 24 + c * 8;
+            total[u][c] = v_max(total[u][c], ld(S + p * 1536 + j * 24 + c * 8));
+          }
+        }
+      }
+      for (int64 j = (nj_2) / 2 * 2; j < nj_2; ++j) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          total[0][c] = v_max(total[0][c], ld(S + p * 1536 + j * 24 + c * 8));
+        }
+      }
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(m + i, v_max(total[0][c], total[1][c]));
+      }
+    }
+    // rho_next = max(rho[i], m[i] * 0.1767766952966369): point
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(rho_next + i, v_max(ld(rho + i), 0.17677669f * ld(m + i)));
+      }
+    }
+    // r = where(rho[i] != rho_next[i], exp2((rho[i] - rho_next[i]) * 1.4426950408889634), 1)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        const vf t0 = ld(rho + i);
+        const vf t1 = ld(rho_next + i);
+        st(r + i, select(t0 != t1, v_exp2(1.442695f * (t0 - t1)), splat(1.0f)));
+      }
+    }
+    // l = l[i] * r[i]: repair
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(l_2 + i, ld(l_2 + i) * ld(r + i));
+      }
+    }
+    // o = o[i, e] * r[i]: repair
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      for (int64 e = 0; e < 32; ++e) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          st(o + p * 768 + e * 24 + c * 8, ld(o + p * 768 + e * 24 + c * 8) * ld(r + i));
+        }
+      }
+    }
+    // rho = rho_next[i]
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(rho + i, ld(rho_next + i));
+      }
+    }
+    // g = where(rho[i] == -inf, 0, rho[i] * 1.4426950408889634)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        const vf t0 = ld(rho + i);
+        st(g + i, select(t0 == -__builtin_inff(), splat(0.0f), 1.442695f * t0));
+      }
+    }
+    // S = exp2(S[i, j] * 0.25503486164919736 - g[i]): exp(S - rho)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      for (int64 j = 0; j < nj_2; ++j) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          st(S + p * 1536 + j * 24 + c * 8, v_exp2(0.25503486f * ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+        }
+      }
+    }
+    // l sum = sum[j](S[i, j]): sum exp(S - rho)
+    for (int64 p = 0; p * 24 < ni; ++p) {
+      vf total[2][3];
+      UNROLL
+      for (int u = 0; u < 2; ++u) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) total[u][c] = (vf){};
+      }
+      for (int64 first = 0; first + 2 <= nj_2; first += 2) {
+        UNROLL
+        for (int u = 0; u < 2; ++u) {
+          const int64 j = first + u;
+          UNROLL
+          for (int c = 0; c < 3; ++c) {
+            const int64 i = p * 24 + c * 8;
+            total[u][c] = total[u][c] + ld(S + p * 1536 + j * 24 + c * 8);
+          }
+        }
+      }
+      for (int64 j = (nj_2) / 2 * 2; j < nj_2; ++j) {
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          total[0][c] = total[0][c] + ld(S + p * 1536 + j * 24 + c * 8);
+        }
+      }
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(l_2 + i, ld(l_2 + i) + (total[0][c] + total[1][c]));
+      }
+    }
+    // leak = any[j, e](not abs(V[j, e]) < inf)
+    {
+      vm total[4];
+      UNROLL
+      for (int u = 0; u < 4; ++u) total[u] = (vm){};
+      for (int64 j = 0; j < nj_2; ++j) {
+        for (int64 first = 0; first + 32 <= 32; first += 32) {
+          UNROLL
+          for (int u = 0; u < 4; ++u) {
+            const int64 e = first + u * 8;
+            total[u] = total[u] | ~(v_abs(load_real(V + b * V_b + h * V_h + (j0_2 + j) * V_j + e * V_e, V_e, 32 - e)) < __builtin_inff());
+          }
+        }
+        for (int64 e = (32) / 32 * 32; e < 32; e += 8) {
+          total[0] = total[0] | ((~(v_abs(load_real(V + b * V_b + h * V_h + (j0_2 + j) * V_j + e * V_e, V_e, 32 - e)) < __builtin_inff())) & valid(32 - e));
+        }
+      }
+      leak = any((total[0] | total[1]) | (total[2] | total[3]));
+    }
+    // leak any = any[i, j](not size(i) + j <= i + size(j) and S[i, j] != 0)
+    {
+      vm total[3];
+      UNROLL
+      for (int u = 0; u < 3; ++u) total[u] = (vm){};
+      for (int64 p = 0; p * 24 < ni; ++p) {
+        for (int64 j = 0; j < nj_2; ++j) {
+          UNROLL
+          for (int c = 0; c < 3; ++c) {
+            const int64 i = p * 24 + c * 8;
+            total[c] = total[c] | ((~(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j))) & (ld(S + p * 1536 + j * 24 + c * 8) != 0.0f)) & valid(ni - i));
+          }
+        }
+      }
+      leak = (bool)(leak) | any(total[0] | total[1] | total[2]);
+    }
+    // absent terms contribute nothing, whatever the operands hold
+    if (leak != 0) {
+      // o sum = sum[j](where(size(i) + j <= i + size(j), S[i, j] * V[j, e], 0)): sum exp(S - rho) V
+      for (int64 p = 0; p * 24 < ni; ++p) {
+        for (int64 e = 0; e < 32; ++e) {
+          vf total[2][3];
+          UNROLL
+          for (int u = 0; u < 2; ++u) {
+            UNROLL
+            for (int c = 0; c < 3; ++c) total[u][c] = (vf){};
+          }
+          for (int64 first = 0; first + 2 <= nj_2; first += 2) {
+            UNROLL
+            for (int u = 0; u < 2; ++u) {
+              const int64 j = first + u;
+              UNROLL
+              for (int c = 0; c < 3; ++c) {
+                const int64 i = p * 24 + c * 8;
+                total[u][c] = total[u][c] + select(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j)), ld(S + p * 1536 + j * 24 + c * 8) * V[b * V_b + h * V_h + (j0_2 + j) * V_j + e * V_e], splat(0.0f));
+              }
+            }
+          }
+          for (int64 j = (nj_2) / 2 * 2; j < nj_2; ++j) {
+            UNROLL
+            for (int c = 0; c < 3; ++c) {
+              const int64 i = p * 24 + c * 8;
+              total[0][c] = total[0][c] + select(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j)), ld(S + p * 1536 + j * 24 + c * 8) * V[b * V_b + h * V_h + (j0_2 + j) * V_j + e * V_e], splat(0.0f));
+            }
+          }
+          UNROLL
+          for (int c = 0; c < 3; ++c) {
+            const int64 i = p * 24 + c * 8;
+            st(o + p * 768 + e * 24 + c * 8, ld(o + p * 768 + e * 24 + c * 8) + (total[0][c] + total[1][c]));
+          }
+        }
+      }
+    } else {
+      // o += sum[j](S * V): sum exp(S - rho) V
+      product<4, 3>((ni + 23) / 24, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true);
+    }
+  }
+  // l_inv = 1 / l[i]
+  for (int64 p = 0; p * 24 < ni; ++p) {
+    UNROLL
+    for (int c = 0; c < 3; ++c) {
+      const int64 i = p * 24 + c * 8;
+      st(l_inv + i, 1.0f / ld(l_2 + i));
+    }
+  }
+  // o = where(l[i] != 0, o[i, e] * l_inv[i], 0): finish
+  for (int64 p = 0; p * 24 < ni; ++p) {
+    for (int64 e = 0; e < 32; ++e) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        st(o + p * 768 + e * 24 + c * 8, select(ld(l_2 + i) != 0.0f, ld(o + p * 768 + e * 24 + c * 8) * ld(l_inv + i), splat(0.0f)));
+      }
+    }
+  }
+  // O[b, h, i, e] = o
+  for (int64 p = 0; p * 24 < ni; ++p) {
+    for (int64 e = 0; e < 32; ++e) {
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        store_real(O + b * O_b + h * O_h + (i0 + i) * O_i + e * O_e, O_i, ni - i, ld(o + p * 768 + e * 24 + c * 8));
+      }
+    }
+  }
+}
+
+extern "C" void causal(const long long* words, long long begin, long long end) {
+  for (long long task = begin; task < end; ++task) causal_task(words, task);
+}

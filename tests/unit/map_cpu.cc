@@ -1,0 +1,181 @@
+// Mapping for CPUs: lanes, layouts, views, products, and the values of the mapped program in its interpreter.
+#include "tilewright/map/cpu/lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "tests/support/tile_samples.h"
+#include "tilewright/map/interpreter.h"
+#include "tilewright/support/error.h"
+
+namespace tilewright::testing {
+namespace {
+
+Machine vectors(int bytes, int registers) {
+  Machine m;
+  m.name = "cpu-test";
+  m.shared_bytes = 4 << 20;
+  m.vector = {.bytes = bytes, .registers = registers, .isa = "test", .flags = ""};
+  return m;
+}
+
+AttentionOptions f32_attention(bool causal, int64_t block = 48, int64_t features = 32) {
+  return {.causal = causal,
+          .dtype = DType::f32,
+          .block = block,
+          .piece = block,
+          .chunk = 64,
+          .features = features};
+}
+
+MappedProgram mapped(const TileSample& s, const Machine& m = vectors(32, 16)) {
+  return map_cpu(s.program, s.tiles, m, LayoutClass::General);
+}
+
+const Buffer& buffer(const MappedKernel& k, const std::string& name) {
+  for (const Buffer& b : k.buffers)
+    if (b.sym.name() == name) return b;
+  throw std::runtime_error("no buffer " + name);
+}
+
+void each_op(const Ops& ops, const std::function<void(const MappedOp&)>& f) {
+  for (const MappedOp& o : ops) {
+    f(o);
+    if (auto* x = std::get_if<MappedLoop>(&o.node)) each_op(x->body, f);
+    if (auto* x = std::get_if<Vote>(&o.node)) {
+      each_op(x->then, f);
+      each_op(x->otherwise, f);
+    }
+  }
+}
+
+template <class T>
+std::vector<T> all(const MappedKernel& k) {
+  std::vector<T> found;
+  each_op(k.roles.at(0).body, [&](const MappedOp& o) {
+    if (auto* x = std::get_if<T>(&o.node)) found.push_back(*x);
+  });
+  return found;
+}
+
+TEST(MapCpu, RegistersDecideTheMicroKernel) {
+  EXPECT_EQ(cpu::vectors_of_panel(48, 8, 16), 3);
+  EXPECT_EQ(cpu::rows_of_product(3, 16), 4);
+  EXPECT_EQ(cpu::vectors_of_panel(96, 16, 32), 3);
+  EXPECT_EQ(cpu::rows_of_product(3, 32), 8);
+  EXPECT_EQ(cpu::vectors_of_panel(8, 8, 16), 1) << "one vector needs no more";
+  EXPECT_LE(cpu::rows_of_product(1, 16) + 2, 16);
+}
+
+TEST(MapCpu, GroupOperandsLieInPanelsAndStreamedOnesWhereTheyAre) {
+  const MappedProgram m = mapped(attention_sample(f32_attention(false)));
+  const MappedKernel& k = m.kernels.at(0);
+  const Buffer& q = buffer(k, "Q");
+  EXPECT_EQ(q.space, Space::Local);
+  EXPECT_EQ(q.layout.place({25, 3}).offset, 24 * 32 + 3 * 24 + 1) << "panel 1, row d = 3, lane 1";
+  EXPECT_EQ(buffer(k, "K").space, Space::Memory);
+  EXPECT_EQ(buffer(k, "V").space, Space::Memory);
+  const auto products = all<Mma>(k);
+  ASSERT_EQ(products.size(), 2u);
+  for (const Mma& p : products) EXPECT_EQ(p.atom, "fma.4x3");
+  EXPECT_EQ(all<MappedLoop>(k).size(), 1u) << "clipped extents make plain and ragged chunks one loop";
+}
+
+TEST(MapCpu, OtherElementTypesAreConvertedByTheChunk) {
+  AttentionOptions o = f32_attention(false);
+  o.dtype = DType::bf16;
+  const MappedProgram m = mapped(attention_sample(o));
+  const MappedKernel& k = m.kernels.at(0);
+  EXPECT_EQ(buffer(k, "K").space, Space::Local);
+  EXPECT_EQ(buffer(k, "K").dtype, DType::f32);
+  std::map<std::string, std::string> atoms;
+  for (const Copy& c : all<Copy>(k)) atoms[c.buffer.name()] = c.atom;
+  EXPECT_EQ(atoms["Q"], "copy.pack");
+  EXPECT_EQ(atoms["K"], "copy.convert");
+}
+
+TEST(MapCpu, MasksKeepPlainChunksApartAndGuardProducts) {
+  const MappedProgram m = mapped(attention_sample(f32_attention(true)));
+  const MappedKernel& k = m.kernels.at(0);
+  EXPECT_EQ(all<MappedLoop>(k).size(), 2u);
+  const auto votes = all<Vote>(k);
+  ASSERT_EQ(votes.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<ReduceOp>(votes[0].then.at(0).node))
+      << "selects where something could leak";
+  EXPECT_TRUE(std::holds_alternative<Mma>(votes[0].otherwise.at(0).node));
+}
+
+TEST(MapCpu, ShortGroupsLeaveLanesToTheRow) {
+  const TileSample s = resident_softmax_sample();
+  const cpu::Lanes lanes = cpu::choose_lanes(s.tiles.kernels.at(0), vectors(32, 16));
+  EXPECT_FALSE(lanes.panel_axis);
+  for (const Tile& t : s.tiles.kernels.at(0).tiles) {
+    if (!t.axes.empty()) {
+      EXPECT_EQ(lanes.fastest.at(t.sym).name(), "j");
+    }
+  }
+}
+
+TEST(MapCpu, PlansThatDoNotFitAreRefused) {
+  Machine small = vectors(32, 16);
+  small.shared_bytes = 16 << 10;
+  try {
+    mapped(attention_sample(f32_attention(false, 96, 128)), small);
+    FAIL() << "48 KiB of Q in 16 KiB";
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("a task has 16 KiB"), std::string::npos) << e.what();
+  }
+}
+
+/// Runs tile program and mapped program in their interpreters.
+void same_values(const TileSample& s, const std::map<std::string, int64_t>& given, const Machine& m) {
+  Sizes sizes;
+  for (const Axis& a : s.program.axes)
+    sizes[a.index.size()] = a.baked() ? a.size.rational()->num() : given.at(a.name());
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  std::map<std::string, std::vector<char>> bytes_of;
+  std::map<std::string, ArrayView> inputs;
+  for (const Input& in : s.program.inputs) {
+    const auto shape = shape_of(in.dims, sizes);
+    int64_t n = 1;
+    for (int64_t x : shape) n *= x;
+    auto& data = bytes_of[in.sym.name()];
+    data.resize(size_t(n * bytes(in.dtype)));
+    for (int64_t e = 0; e < n; ++e) store_element(in.dtype, data.data(), e, normal(random));
+    inputs[in.sym.name()] = {in.dtype, data.data(), shape, {}};
+  }
+  const Output& out = s.program.outputs.at(0);
+  const auto shape = shape_of(out.dims, sizes);
+  int64_t n = 1;
+  for (int64_t x : shape) n *= x;
+  std::vector<char> tile(size_t(n * bytes(out.dtype))), map(tile.size());
+  interpret(s.program, s.tiles, sizes, inputs, {}, {{out.sym.name(), {out.dtype, tile.data(), shape, {}}}});
+  interpret(s.program, mapped(s, m), sizes, inputs, {},
+            {{out.sym.name(), {out.dtype, map.data(), shape, {}}}});
+  const double tolerance = out.dtype == DType::f32 ? 1e-5 : 2e-2;
+  for (int64_t e = 0; e < n; ++e) {
+    const double a = load_element(out.dtype, tile.data(), e), b = load_element(out.dtype, map.data(), e);
+    ASSERT_LE(std::fabs(a - b), tolerance * (1 + std::fabs(a)))
+        << "element " << e << ": " << a << " and " << b;
+  }
+}
+
+TEST(MapCpu, TheInterpreterFindsTheValuesOfTheTileProgram) {
+  const Machine avx2 = vectors(32, 16), wide = vectors(64, 32);
+  same_values(attention_sample(f32_attention(false, 48, 8)), {{"b", 1}, {"h", 2}, {"i", 53}, {"j", 70}},
+              avx2);
+  same_values(attention_sample(f32_attention(true, 48, 8)), {{"b", 1}, {"h", 1}, {"i", 53}, {"j", 70}}, avx2);
+  same_values(attention_sample(f32_attention(true, 48, 8)), {{"b", 1}, {"h", 1}, {"i", 30}, {"j", 5}}, wide);
+  AttentionOptions half = f32_attention(true, 16, 8);
+  half.dtype = DType::f16;
+  same_values(attention_sample(half), {{"b", 1}, {"h", 1}, {"i", 20}, {"j", 70}}, avx2);
+  same_values(resident_softmax_sample(), {{"r", 2}, {"j", 77}}, avx2);
+  same_values(two_pass_softmax_sample(), {{"r", 2}, {"j", 1100}}, avx2);
+}
+
+}  // namespace
+}  // namespace tilewright::testing
