@@ -40,9 +40,28 @@ struct Kernel::Impl {
 
   Target mapping() const { return options.target == Target::InterpMapped ? options.mapping : options.target; }
 
+  /// Compiled kernels have no way yet to report an index that turns out to lie outside its array, so reads that are not proved inside are left to the interpreters, which do.
+  void refuse_checked_reads(const TileProgram& t) const {
+    if (options.target == Target::Interp || options.target == Target::InterpMapped) return;
+    std::function<void(const Body&)> visit = [&](const Body& body) {
+      for (const Stmt& s : body) {
+        if (const auto* load = std::get_if<Load>(&s.node); load != nullptr && load->present) {
+          const Input* in = compilation.elaborated.input(load->tensor);
+          throw UserError(in == nullptr ? Span{} : in->span,
+                          fmt::format("`{}` is read at an index that is not proved to lie inside it, which --target {} does not support yet", load->tensor.name(), name(options.target)),
+                          "use --target interp, or write the index so that its range follows from the axes");
+        }
+        if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
+        if (const auto* when = std::get_if<When>(&s.node)) visit(when->body);
+      }
+    };
+    for (const TileKernel& k : t.kernels) visit(k.body);
+  }
+
   const TileProgram& tile_program(size_t plan) {
     auto it = tiles.find(plan);
     if (it == tiles.end()) it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
+    refuse_checked_reads(it->second);
     return it->second;
   }
 

@@ -37,6 +37,10 @@ Guard laziest(const Derivation& d) {
   return speculative ? Guard::Speculative : Guard::Threshold;
 }
 
+bool has_points(const Derivation& d) {
+  return std::any_of(d.passes.begin(), d.passes.end(), [](const Pass& pass) { return !pass.state.points.empty(); });
+}
+
 struct Extents {
   std::map<Sym, int64_t> of;
   int64_t elements(const Program& p, Sym tensor, Sym without) const {
@@ -75,12 +79,18 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     if (blocked) rows.push_back(a);
   }
   const int64_t width = widest_input(p);
-  // The first blocked axis is the row axis of tiles; the others are columns (features without a literal size).
+  // The row axis of tiles is the last blocked axis that the points have (the longest in practice: queries, not heads that share keys); columns are features without a
+  // literal size. Without points the first blocked axis is the row.
+  Sym row_axis = rows.empty() ? Sym() : rows.front();
+  if (!roles.feature.empty() || has_points(d))
+    for (Sym a : rows)
+      if (!contains(roles.feature, a)) row_axis = a;
   const Machine cpu = this_cpu();
   const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
   for (Cut& cut : plan.group) {
     if (!contains(rows, cut.axis)) continue;
-    const bool row = cut.axis == rows.front();
+    const bool row = cut.axis == row_axis;
+    if (!row && has_points(d) && !contains(roles.feature, cut.axis)) continue;  // single indices: one row axis a tile
     if (gpu) {
       cut.block = row ? 128 : 64;
       cut.piece = 64;
