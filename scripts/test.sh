@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds and runs every test that this machine can run: the unit, error and property tests under the address
-# and undefined behaviour sanitizers (build/sanitize), then all tests optimised (build). The last line is
-# ctest's verdict on the latter.
-#   TILEWRIGHT_SANITIZE=0   leaves the sanitized tests out
+# Builds and runs every test that this machine can run: the tests of what reads a user's text (errors, expressions,
+# programs) under the address and undefined behaviour sanitizers (build/sanitize), then all tests optimised (build).
+# The last line is ctest's verdict on the latter.
+#   TILEWRIGHT_SANITIZE=0     leaves the sanitized tests out
+#   TILEWRIGHT_SANITIZE=all   takes every unit, error and property test under the sanitizers
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 failed=0
@@ -17,12 +18,18 @@ say "Building the command, the library and the tests"
 compile build all
 
 if [ "${TILEWRIGHT_SANITIZE:-1}" != 0 ]; then
-  say "Building the unit, error and property tests with sanitizers"
+  sanitized=()
+  files=(tests/unit/{support,expr,program}_*.cc tests/error/program_*.cc)
+  if [ "${TILEWRIGHT_SANITIZE:-1}" = all ]; then files=(tests/{unit,error,property}/*.cc); fi
+  for file in "${files[@]}"; do
+    sanitized+=("$(basename "$(dirname "$file")")_$(basename "$file" .cc)")
+  done
+  say "Building ${#sanitized[@]} tests with sanitizers"
   configure sanitize build/sanitize
-  compile build/sanitize tests_unit tests_error tests_property
+  compile build/sanitize "${sanitized[@]}"
   say "Running them with sanitizers"
   UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} \
-    "$ctest" --test-dir build/sanitize -j "$JOBS" --output-on-failure -L '^(unit|error|property)$' \
+    "$ctest" --test-dir build/sanitize -j "$JOBS" --output-on-failure -R "^($(IFS='|'; echo "${sanitized[*]}"))\$" \
     </dev/null || failed=1
 fi
 
