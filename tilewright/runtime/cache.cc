@@ -65,6 +65,8 @@ std::optional<std::string> cache_folder() {
 }
 
 std::optional<std::vector<char>> read_file(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return std::nullopt;
   std::ifstream in(path, std::ios::binary);
   if (!in) return std::nullopt;
   std::vector<char> data((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
