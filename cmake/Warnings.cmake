@@ -8,10 +8,13 @@ target_compile_options(tw_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
   $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(tw_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # lets ccache see them
   # GCC 12 and 13 report these falsely inside std::string, std::variant and std::vector once inlined.
   target_compile_options(tw_options INTERFACE
     -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
-    $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-pointer>)
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-pointer>
+    # Of a unity build GCC believes that every file but one is a header.
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 if(TILEWRIGHT_WERROR)
   target_compile_options(tw_options INTERFACE -Werror)

@@ -72,9 +72,9 @@ void for_downset(const Powers& top, const std::function<void(const Powers&)>& f)
   go(0);
 }
 
-class Builder {
+class FamilyBuilder {
  public:
-  Builder(const Program& p, Sym axis, const std::vector<Work>& all, const std::vector<size_t>& works,
+  FamilyBuilder(const Program& p, Sym axis, const std::vector<Work>& all, const std::vector<size_t>& works,
           const std::function<std::vector<Expr>(Sym)>& contexts, std::vector<std::string>& names)
       : program_(p), axis_(axis), all_(all), works_(works), contexts_(contexts), names_(names) {}
 
@@ -561,7 +561,7 @@ class Builder {
 
 PassState build_state(const Program& p, Sym axis, const std::vector<Work>& all, const std::vector<size_t>& works,
                       const std::function<std::vector<Expr>(Sym)>& contexts, std::vector<std::string>& names) {
-  return Builder(p, axis, all, works, contexts, names).run();
+  return FamilyBuilder(p, axis, all, works, contexts, names).run();
 }
 
 }  // namespace tilewright::derivation

@@ -15,8 +15,6 @@ namespace tilewright {
 
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 /// A plan brought to machine code for one layout class.
 struct Variant {
   MappedProgram mapped;
@@ -51,8 +49,6 @@ struct Kernel::Impl {
                           fmt::format("`{}` is read at an index that is not proved to lie inside it, which --target {} does not support yet", load->tensor.name(), name(options.target)),
                           "use --target interp, or write the index so that its range follows from the axes");
         }
-        if (const auto* reduce = std::get_if<Reduce>(&s.node); reduce != nullptr && reduce->reducer == Reducer::Prod)
-          throw UserError(Span{}, fmt::format("prod reductions are not supported on --target {} yet", name(options.target)), "use --target interp");
         if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
         if (const auto* when = std::get_if<When>(&s.node)) visit(when->body);
       }

@@ -15,13 +15,6 @@ constexpr int64_t most_partials = 8;
 
 bool contains(const std::vector<Sym>& v, Sym s) { return std::find(v.begin(), v.end(), s) != v.end(); }
 
-std::vector<Sym> tiles_in(Expr e) {
-  std::vector<Sym> out;
-  for (Sym t : tensors_read(e))
-    if (t.kind() == SymbolKind::Tile) out.push_back(t);
-  return out;
-}
-
 /// The identifier occurs in the text.
 bool mentions(const std::string& text, const std::string& name) {
   for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {

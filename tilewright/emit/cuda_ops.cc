@@ -9,13 +9,6 @@
 namespace tilewright::cuda_text {
 namespace {
 
-std::vector<Sym> tiles_in(Expr e) {
-  std::vector<Sym> out;
-  for (Sym t : tensors_read(e))
-    if (t.kind() == SymbolKind::Tile) out.push_back(t);
-  return out;
-}
-
 bool element_op(const MappedOp& o) { return std::holds_alternative<MapOp>(o.node) || std::holds_alternative<ReduceOp>(o.node); }
 
 /// not (abs(tile) < inf) over all elements of a Local tile of two-byte floats: scanned 16 bytes at a time.

@@ -70,6 +70,13 @@ const std::string& Names::of(Sym s) {
   return names_[s] = fresh(wish);
 }
 
+std::vector<Sym> tiles_in(Expr e) {
+  std::vector<Sym> out;
+  for (Sym t : tensors_read(e))
+    if (t.kind() == SymbolKind::Tile) out.push_back(t);
+  return out;
+}
+
 std::string quotient(const std::string& x, int64_t d) {
   if (d == 1) return x;
   if (power_of_two(d)) return fmt::format("({} >> {})", x, __builtin_ctzll(uint64_t(d)));

@@ -59,6 +59,8 @@ class Helpers {
   std::map<std::string, std::string> made_;
 };
 
+/// The tiles that e reads, in first-occurrence order.
+std::vector<Sym> tiles_in(Expr e);
 inline bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 /// x / d and x % d of a nonnegative integer, by shifts and masks where possible; "x" must bind tightly.
 std::string quotient(const std::string& x, int64_t d);

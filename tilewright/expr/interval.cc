@@ -9,7 +9,7 @@
 namespace tilewright {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 // ---- signs
 // -----------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 Interval hull(Interval a, Interval b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
 Interval sum(Interval a, Interval b) {
   double lo = a.lo + b.lo, hi = a.hi + b.hi;
-  return {std::isnan(lo) ? -kInf : lo, std::isnan(hi) ? kInf : hi};
+  return {std::isnan(lo) ? -kUnbounded : lo, std::isnan(hi) ? kUnbounded : hi};
 }
 Interval product(Interval a, Interval b) {
   double p[] = {times(a.lo, b.lo), times(a.lo, b.hi), times(a.hi, b.lo), times(a.hi, b.hi)};
@@ -186,8 +186,8 @@ Interval product(Interval a, Interval b) {
 }
 Interval reciprocal(Interval a) {
   if (a.lo > 0 || a.hi < 0) return {1 / a.hi, 1 / a.lo};
-  if (a.lo == 0) return {a.hi == 0 ? kInf : 1 / a.hi, kInf};
-  if (a.hi == 0) return {-kInf, 1 / a.lo};
+  if (a.lo == 0) return {a.hi == 0 ? kUnbounded : 1 / a.hi, kUnbounded};
+  if (a.hi == 0) return {-kUnbounded, 1 / a.lo};
   return {};
 }
 Interval absolute(Interval a) {
@@ -207,7 +207,7 @@ Interval widened(Interval a) {
   auto step = [](double x, double towards) {
     return std::isfinite(x) && x != 0 ? std::nextafter(x, towards) : x;
   };
-  return {step(a.lo, -kInf), step(a.hi, kInf)};
+  return {step(a.lo, -kUnbounded), step(a.hi, kUnbounded)};
 }
 
 class Bounder {
@@ -233,8 +233,8 @@ class Bounder {
       auto size = ranges_.find(s.size());
       if (size != ranges_.end()) return {0, std::max(0.0, size->second.hi - 1)};
     }
-    if (info.positive) return {info.integer ? 1.0 : 0.0, kInf};
-    return {info.nonnegative ? 0 : -kInf, kInf};
+    if (info.positive) return {info.integer ? 1.0 : 0.0, kUnbounded};
+    return {info.nonnegative ? 0 : -kUnbounded, kUnbounded};
   }
 
   Interval of_power(Expr e) {
@@ -245,7 +245,7 @@ class Bounder {
       Interval x = (*this)(e.arg(1));
       double p[] = {std::pow(b.lo, x.lo), std::pow(b.lo, x.hi), std::pow(b.hi, x.lo), std::pow(b.hi, x.hi)};
       for (double v : p)
-        if (std::isnan(v)) return {0, kInf};
+        if (std::isnan(v)) return {0, kUnbounded};
       return widened({*std::min_element(p, p + 4), *std::max_element(p, p + 4)});
     }
     double x = std::fabs(q->value());
@@ -307,7 +307,7 @@ class Bounder {
     Interval count{1, 1};
     for (Sym s : e->bound) {
       inner.erase(s);
-      Interval size = s.size() ? of_symbol(s.size()) : Interval{0, kInf};
+      Interval size = s.size() ? of_symbol(s.size()) : Interval{0, kUnbounded};
       count = product(count, size);
       if (s.size()) inner[s] = {0, std::max(0.0, size.hi - 1)};
     }
@@ -318,17 +318,17 @@ class Bounder {
     Interval b = Bounder(inner, known)(e.arg(0));
     switch (e->reducer) {
       case Reducer::Sum: return product(count, b);
-      case Reducer::Max: return {count.lo >= 1 ? b.lo : -kInf, b.hi};
-      case Reducer::Min: return {b.lo, count.lo >= 1 ? b.hi : kInf};
+      case Reducer::Max: return {count.lo >= 1 ? b.lo : -kUnbounded, b.hi};
+      case Reducer::Min: return {b.lo, count.lo >= 1 ? b.hi : kUnbounded};
       case Reducer::Prod:
         if (b.lo < 0) return {};
-        return {b.lo >= 1 ? 1.0 : 0.0, b.hi <= 1 ? 1.0 : kInf};
+        return {b.lo >= 1 ? 1.0 : 0.0, b.hi <= 1 ? 1.0 : kUnbounded};
       case Reducer::Any:
       case Reducer::All: return {0, 1};
       case Reducer::Argmax:
       case Reducer::Argmin: return {-1, std::max(-1.0, count.hi - 1)};
       case Reducer::Mean: return b;
-      case Reducer::Var: return {0, kInf};
+      case Reducer::Var: return {0, kUnbounded};
       case Reducer::Softmax: return {0, 1};
       case Reducer::Logsumexp: return {};
     }

@@ -8,7 +8,7 @@
 namespace tilewright {
 namespace {
 
-std::vector<Atom> make_table() {
+std::vector<Atom> make_cpu_table() {
   std::vector<Atom> table;
   using Kind = Atom::Kind;
   // An outer product: R scalars of one operand, broadcast from where they lie, times C vectors of lanes of the other; m = R rows, n = C vectors.
@@ -37,7 +37,7 @@ std::vector<Atom> make_table() {
 }  // namespace
 
 const std::vector<Atom>& cpu_atoms() {
-  static const std::vector<Atom> table = make_table();
+  static const std::vector<Atom> table = make_cpu_table();
   return table;
 }
 

@@ -56,22 +56,21 @@ int PointProgram::compile(Expr e, const Context& context) {
   auto integers = [&](size_t from) {
     return std::all_of(args.begin() + long(from), args.end(), [&](int r) { return integer_[r]; });
   };
-  using Kind = Instruction::Kind;
   int r = -1;
   switch (e.op()) {
     case Op::Constant:
     case Op::Real:
-      r = emit({.kind = Kind::Constant, .constant = *e.number()}, true, e.rational() && e.rational()->is_integer());
+      r = emit({.kind = Instruction::Kind::Constant, .constant = *e.number()}, true, e.rational() && e.rational()->is_integer());
       break;
     case Op::Symbol: {
       auto axis = std::find(points_.axes.begin(), points_.axes.end(), e->sym);
       if (axis != points_.axes.end()) {
-        r = emit({.kind = Kind::Coordinate, .number = int(axis - points_.axes.begin())}, false, true);
+        r = emit({.kind = Instruction::Kind::Coordinate, .number = int(axis - points_.axes.begin())}, false, true);
         break;
       }
       scalar_slots_.push_back(context.symbols.slot(e->sym));
       scalar_names_.push_back(e->sym.name());
-      r = emit({.kind = Kind::Scalar, .number = int(scalar_slots_.size()) - 1}, true, e->sym.info().integer);
+      r = emit({.kind = Instruction::Kind::Scalar, .number = int(scalar_slots_.size()) - 1}, true, e->sym.info().integer);
       break;
     }
     case Op::Read: {
@@ -79,14 +78,14 @@ int PointProgram::compile(Expr e, const Context& context) {
       check_of_[e] = check;
       if (is_tile) {
         tiles_.push_back(context.tile(e));
-        r = emit({.kind = Kind::Tile, .a = -1, .b = check, .number = int(tiles_.size()) - 1}, false, tiles_.back().integer);
+        r = emit({.kind = Instruction::Kind::Tile, .a = -1, .b = check, .number = int(tiles_.size()) - 1}, false, tiles_.back().integer);
         break;
       }
       Array* array = context.array(e->sym);
       TW_CHECK(array->sizes.size() == args.size(), fmt::format("{} has {} axes", to_string(e), array->sizes.size()));
       arrays_.push_back({array, args});
       bool uniform = std::all_of(args.begin(), args.end(), [&](int a) { return uniform_[a]; });
-      r = emit({.kind = Kind::Array, .b = check, .number = int(arrays_.size()) - 1}, uniform, !is_float(array->dtype));
+      r = emit({.kind = Instruction::Kind::Array, .b = check, .number = int(arrays_.size()) - 1}, uniform, !is_float(array->dtype));
       break;
     }
     case Op::Reduce:
@@ -100,7 +99,7 @@ int PointProgram::compile(Expr e, const Context& context) {
       bool logical = e.is(Op::And) || e.is(Op::Or);
       if (args.empty()) {
         double identity = e.is(Op::Max) ? -INFINITY : e.is(Op::Min) ? INFINITY : e.is(Op::Mul) || e.is(Op::And) ? 1 : 0;
-        r = emit({.kind = Kind::Constant, .constant = identity}, true, std::isfinite(identity));
+        r = emit({.kind = Instruction::Kind::Constant, .constant = identity}, true, std::isfinite(identity));
         break;
       }
       r = args[0];
@@ -265,25 +264,24 @@ void binary(double* out, const double* a, const double* b, size_t n, F f) {
 }  // namespace
 
 void PointProgram::execute(const Instruction& i, size_t first, size_t n) {
-  using Kind = Instruction::Kind;
   double* out = reg(i.dst);
   const double* a = i.a >= 0 ? reg(i.a) : nullptr;
-  const double* b = i.b >= 0 && i.kind == Kind::Apply ? reg(i.b) : nullptr;
+  const double* b = i.b >= 0 && i.kind == Instruction::Kind::Apply ? reg(i.b) : nullptr;
   switch (i.kind) {
-    case Kind::Constant: std::fill_n(out, n, i.constant); break;
-    case Kind::Scalar: {
+    case Instruction::Kind::Constant: std::fill_n(out, n, i.constant); break;
+    case Instruction::Kind::Scalar: {
       int slot = scalar_slots_[i.number];
       TW_CHECK(scalars_->has(slot), fmt::format("{} has no value here", scalar_names_[i.number]));
       std::fill_n(out, n, scalars_->value[slot]);
       break;
     }
-    case Kind::Coordinate: {
+    case Instruction::Kind::Coordinate: {
       const int32_t* c = points_.coords[i.number].data() + first;
       double origin = origins_[i.number];
       for (size_t k = 0; k < n; ++k) out[k] = origin + c[k];
       break;
     }
-    case Kind::Tile: {
+    case Instruction::Kind::Tile: {
       const TileRead& t = tiles_[i.number];
       const int32_t* index = t.index.data() + first;
       bool any = false;
@@ -299,8 +297,8 @@ void PointProgram::execute(const Instruction& i, size_t first, size_t n) {
       }
       return;  // held as rounded
     }
-    case Kind::Array: read_array(i, n); break;
-    case Kind::Apply:
+    case Instruction::Kind::Array: read_array(i, n); break;
+    case Instruction::Kind::Apply:
       switch (i.op) {
         case Op::Add: binary(out, a, b, n, [](double x, double y) { return x + y; }); break;
         case Op::Sub: binary(out, a, b, n, [](double x, double y) { return x - y; }); break;

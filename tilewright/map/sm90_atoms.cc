@@ -7,7 +7,7 @@
 namespace tilewright {
 namespace {
 
-std::vector<Atom> make_table() {
+std::vector<Atom> make_sm90_table() {
   std::vector<Atom> table;
   using Kind = Atom::Kind;
   // d[64, n] += a[64, 16] · b[16, n]. Both operands from shared memory, or a from registers ("rs").
@@ -46,7 +46,7 @@ std::vector<Atom> make_table() {
 }  // namespace
 
 const std::vector<Atom>& sm90_atoms() {
-  static const std::vector<Atom> table = make_table();
+  static const std::vector<Atom> table = make_sm90_table();
   return table;
 }
 

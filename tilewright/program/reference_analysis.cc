@@ -18,7 +18,7 @@ int64_t sum_ends(int64_t a, int64_t b) {
   return clamp(__int128(a) + b);
 }
 
-IntegerRange sum(IntegerRange a, IntegerRange b) { return {sum_ends(a.lo, b.lo), sum_ends(a.hi, b.hi)}; }
+IntegerRange range_sum(IntegerRange a, IntegerRange b) { return {sum_ends(a.lo, b.lo), sum_ends(a.hi, b.hi)}; }
 IntegerRange negate(IntegerRange a) { return {-a.hi, -a.lo}; }
 
 IntegerRange multiply(IntegerRange a, IntegerRange b) {
@@ -175,8 +175,8 @@ IntegerRange Graph::range_of(Expr e) {
       if (e->sym.kind() == SymbolKind::Index) return {0, std::max<int64_t>(0, size_of(e->sym) - 1)};
       return {};
     case Op::Read: return tables[size_t(table_of(e->sym))].range;
-    case Op::Add: return fold(sum);
-    case Op::Sub: return fold([](IntegerRange a, IntegerRange b) { return sum(a, negate(b)); });
+    case Op::Add: return fold(range_sum);
+    case Op::Sub: return fold([](IntegerRange a, IntegerRange b) { return range_sum(a, negate(b)); });
     case Op::Mul: return fold(multiply);
     case Op::Neg: return negate(range(e.arg(0)));
     case Op::Max:

@@ -13,10 +13,6 @@ namespace tilewright {
 
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-}
-
 /// Sizes are found in rounds: what arrays and --size say, then composite dimensions with one unknown factor
 /// and axes whose size is an expression, until nothing more follows.
 class Binder {
@@ -291,6 +287,10 @@ class Binder {
 };
 
 }  // namespace
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+}
 
 Sizes bind_sizes(const Program& p, const std::map<std::string, std::vector<int64_t>>& shapes,
                  const std::map<std::string, int64_t>& given) {

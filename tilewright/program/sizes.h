@@ -16,6 +16,9 @@ using Sizes = std::map<Sym, int64_t>;
 Sizes bind_sizes(const Program& p, const std::map<std::string, std::vector<int64_t>>& shapes,
                  const std::map<std::string, int64_t>& given);
 
+/// "(3, 4)", "(3,)": a shape as NumPy prints it.
+std::string shape_text(const std::vector<int64_t>& shape);
+
 /// Memory shape of dims under sizes.
 std::vector<int64_t> shape_of(const std::vector<Dim>& dims, const Sizes& sizes);
 

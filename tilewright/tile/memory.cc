@@ -4,13 +4,11 @@
 #include <fmt/ranges.h>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/sizes.h"
 
 namespace tilewright::interpreter {
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
 
 std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);

@@ -16,8 +16,6 @@ constexpr int64_t largest_box = 256;
 constexpr size_t most_map_dims = 5;
 constexpr int warps_of_group = 4;
 
-int64_t round_up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
-
 Sym fresh(const std::string& name, SymbolKind kind) { return Sym::fresh({.name = name, .kind = kind}); }
 
 bool is_panel(const Context& c, const Staged& s) {

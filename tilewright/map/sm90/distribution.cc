@@ -14,8 +14,6 @@ constexpr int64_t group = 128;
 // Ranks of the offset digits of the accumulator pattern: column pair, row g | g + 8, column block, block of 64 rows.
 constexpr int pair_rank = 0, half_rank = 1, column_rank = 2, block_rank = 3;
 
-int64_t round_up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
-
 }  // namespace
 
 Distribution Distribution::fragment(int groups, int64_t group_rows) {

@@ -16,6 +16,9 @@
 
 namespace tilewright::hopper {
 
+/// The least multiple of m that is at least n.
+inline int64_t round_up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+
 class Distribution {
  public:
   /// A digit of a coordinate, lowest step first. stride: of the owner, or the rank among the offset digits of a tile (lower ranks vary faster).

@@ -1,0 +1,1 @@
+// Carries the headers that the tests precompile (tests/CMakeLists.txt).
