@@ -13,6 +13,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(tw_options INTERFACE
     -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-pointer>
+    # An Expr names an interned node, which outlives the Expr that a reference came through.
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-reference>
     # Of a unity build GCC believes that every file but one is a header.
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
