@@ -125,6 +125,17 @@ class CPrinter {
   /// An integer expression where a real is wanted; `v` is the printed integer.
   virtual CValue real_of_integer(Expr e, CValue v);
 
+  /// Runs `f` with no temporaries made or used: what it prints means something else than in the expression at hand.
+  template <class F>
+  auto unshared(F f) {
+    auto share = std::exchange(share_, {});
+    auto named = std::exchange(named_, {});
+    auto result = f();
+    share_ = std::move(share);
+    named_ = std::move(named);
+    return result;
+  }
+
   CValue call(Op op, CKind kind, std::vector<CValue> args);
   virtual CValue compare(Op op, CValue a, CValue b);
   bool closed(Expr e);  ///< free of symbols, reads and nested reductions

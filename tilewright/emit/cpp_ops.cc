@@ -28,6 +28,17 @@ std::vector<Sym> scalar_axes(const Buffer& b, Sym lane) {
   return axes;
 }
 
+/// How tightly a value must bind to stand behind the operator that takes it into a total.
+int operand_precedence(Reducer r) {
+  switch (r) {
+    case Reducer::Sum: return c_precedence::sum_of_terms;
+    case Reducer::Prod: return c_precedence::unary;
+    case Reducer::Any:
+    case Reducer::All: return c_precedence::equality;
+    default: return 0;  // an argument of a function
+  }
+}
+
 /// Elements from one panel to the next.
 int64_t panel_step(const Buffer& b, Sym lane, int64_t panel) {
   for (size_t a = 0; a < b.axes.size(); ++a)
@@ -183,7 +194,7 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   const auto element = [&](const std::string& total) {
     if (panel) open_vectors(lane);
     print_.share("t");
-    const std::string value = print_.value_text(x.value, kind);
+    const std::string value = print_.value_text(x.value, kind, operand_precedence(x.reducer));
     declarations();
     print_.share("");
     out_.line(fmt::format("{} = {};", total, combined(x.reducer, kind, total, value)));
@@ -234,7 +245,7 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
 std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes, Sym lane) {
   const auto element = [&](const std::string& total, bool masked) {
     print_.share("t");
-    std::string text = print_.value_text(value, kind);
+    std::string text = print_.value_text(value, kind, masked ? 0 : operand_precedence(r));
     declarations();
     print_.share("");
     if (masked) {
@@ -388,7 +399,9 @@ void CppKernel::op(const StoreOut& x) {
   const DType t = print_.dtype(x.tensor);
   const std::string where = fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
   const bool to_real = is_float(t);
-  const std::string value = print_.value_text(read(b.sym, {b.axes.begin(), b.axes.end()}), CppPrinter::kind(t));
+  Expr element = read(b.sym, {b.axes.begin(), b.axes.end()});
+  if (is_integer(t) && CppPrinter::kind(b.dtype) == CKind::Real) element = cast(t, element);  // a state holds integers as reals
+  const std::string value = print_.value_text(element, CppPrinter::kind(t));
   const std::string f = !to_real ? "store_int" : t == real_ ? "store_real" : fmt::format("store_{}", name(t));
   if (!lane) {
     const std::string vector = to_real ? fmt::format("splat({})", value) : fmt::format("splat_int({})", value);

@@ -378,11 +378,11 @@ CValue CppPrinter::convert_lanes(CValue v, CKind k) const {
   return out;
 }
 
-std::string CppPrinter::value_text(Expr e, CKind k) {
+CValue CppPrinter::value_as(Expr e, CKind k) {
   CValue v = value(e);
   v = k == CKind::Real && v.kind == CKind::Integer && !v.literal ? real_of_integer(e, std::move(v)) : as(std::move(v), k);
   if (lane_ && !scalar_ && !v.lanes) v = splat(std::move(v));
-  return v.text;
+  return v;
 }
 
 CValue CppPrinter::compare(Op op, CValue a, CValue b) {

@@ -48,7 +48,10 @@ class CppPrinter : public CPrinter {
   /// "extent − var": lanes that exist from lane 0 on.
   std::string remaining() const;
 
-  std::string value_text(Expr e, CKind kind);   ///< converted to `kind`, a vector if the op has lanes
+  /// Converted to `kind`, a vector if the op has lanes.
+  CValue value_as(Expr e, CKind kind);
+  /// Its text; in parentheses unless it binds at least as tightly as `precedence`.
+  std::string value_text(Expr e, CKind kind, int precedence = 0) { return wrap(value_as(e, kind), precedence); }
   const Buffer* buffer(Sym s) const;
   DType dtype(Sym tensor) const;
   /// Kind of the elements of a dtype.
@@ -56,10 +59,10 @@ class CppPrinter : public CPrinter {
   /// Runs `f` with the lane axis standing for its coordinate at lane 0.
   template <class F>
   auto at_lane_0(F f) {
-    const bool before = scalar_;
+    if (scalar_ || !lane_) return f();
     scalar_ = true;
-    auto result = f();
-    scalar_ = before;
+    auto result = unshared(f);
+    scalar_ = false;
     return result;
   }
   bool same_in_all_lanes(Expr e) const;

@@ -1,0 +1,121 @@
+// Programs of many kinds on the CPU against their definitions: reducers, products in every form, masks, gathers. A program is written with {T} for the
+// type of its arrays; sizes are run-time values, so that one compilation serves all of them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tilewright/driver/session.h"
+
+namespace tilewright::testing {
+namespace {
+
+using SizeMap = std::map<std::string, int64_t>;
+
+struct Run {
+  std::string schedule;
+  double slack = 1;  ///< of the tolerance: with few elements the naive program's error, which it follows, is a matter of luck
+};
+
+std::string with_dtype(std::string text, DType t) {
+  for (size_t at = text.find("{T}"); at != std::string::npos; at = text.find("{T}", at)) text.replace(at, 3, name(t));
+  return text;
+}
+
+void expect_definition(const std::string& text, DType dtype, const std::vector<SizeMap>& sizes, const Run& run = {}) {
+  const Program p = parse_program(std::make_shared<SourceText>(SourceText{"p.tw", with_dtype(text, dtype)}));
+  CompileOptions options;
+  options.schedule = run.schedule;
+  for (const SizeMap& at : sizes) {
+    std::string where = std::string(name(dtype)) + " " + run.schedule;
+    for (const auto& [axis, size] : at) where += fmt::format(" {}={}", axis, size);
+    try {
+      SessionOptions s;
+      s.sizes = at;
+      Session session(p, options, s);
+      session.run(0, 1);
+      for (const OutputCheck& o : session.check()) {
+        const Comparison& c = o.comparison;
+        const bool close = c.reason.find("exceeds") != std::string::npos && c.error <= run.slack * c.tolerance;
+        EXPECT_TRUE(c.passed || close) << text << where << ": " << o.name << ": " << c.reason << ", error " << c.error << ", tolerance " << c.tolerance << ", at ["
+                                       << fmt::format("{}", fmt::join(o.index, ", ")) << "] got " << o.got << ", expected " << o.expected << "; plan "
+                                       << session.kernel().last_plan();
+      }
+    } catch (const UserError& e) {
+      std::string all;
+      for (const Diagnostic& d : e.diagnostics()) all += d.render();
+      ADD_FAILURE() << text << where << ": " << all;
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << text << where << ": " << e.what();
+    }
+  }
+}
+
+const DType kTypes[] = {DType::f32, DType::f16, DType::f64};
+/// Whole vectors, part of one, none; past one round of four vectors; past one chunk of a short stream.
+const int64_t kLengths[] = {0, 1, 2, 33, 129, 1000};
+
+std::vector<SizeMap> rows(int64_t r) {
+  std::vector<SizeMap> all;
+  for (int64_t j : kLengths) all.push_back({{"r", r}, {"j", j}});
+  return all;
+}
+
+std::string reducing(const std::string& definition) {
+  return "axis r, j\ninput x[r, j] : {T}\ninput k[r, j] : i32 range(-5, 100)\n" + definition + "\noutput m\n";
+}
+
+/// Resident in every type; in f32 also streamed in short chunks, and split.
+void expect_reducer(const std::string& definition, bool splits = true) {
+  const std::string text = reducing(definition);
+  const bool reals = definition.find('k') == std::string::npos;  // else only `k` is read
+  for (DType t : kTypes)
+    if (t == DType::f32 || reals) expect_definition(text, t, rows(70), {.slack = 2});
+  expect_definition(text, DType::f32, rows(70), {.schedule = "stream j=64", .slack = 2});
+  if (splits) expect_definition(text, DType::f32, rows(70), {.schedule = "stream j=64; split j=128", .slack = 2});
+}
+
+TEST(CpuReducers, Products) {
+  expect_reducer("m[r] = prod[j](1 + x / 10)");
+  expect_reducer("m[r] = prod[j](where(x > 0, 1, -1))");
+  expect_reducer("m[r] = prod[j](where(j % 2 == 0, 1 - x / 10, 1))");
+  expect_reducer("m[r] = prod[j](where(k % 30 == 0, 2, 1))");
+}
+
+TEST(CpuReducers, Sums) {
+  expect_reducer("m[r] = sum[j](x - 1)");
+  expect_reducer("m[r] = sum[j](where(x > 0, x, 0))");
+  expect_reducer("m[r] = sum[j](k)");
+  expect_reducer("m[r] = sum[j](x > 0)");
+  expect_reducer("m[r] = mean[j](x)");
+  expect_reducer("m[r] = var[j](x)");
+}
+
+TEST(CpuReducers, Extrema) {
+  expect_reducer("m[r] = max[j](x)");
+  expect_reducer("m[r] = min[j](x * x - 1)");
+  expect_reducer("m[r] = max[j](k)");
+  expect_reducer("m[r] = min[j](2 * k - 1)");
+  expect_reducer("m[r] = max[j](where(j <= r + 40, x, -inf))");
+}
+
+TEST(CpuReducers, Conditions) {
+  expect_reducer("m[r] = any[j](x > 2 or x < -2.5)");
+  expect_reducer("m[r] = all[j](x > -2 and x < 2)");
+  expect_reducer("m[r] = any[j](k == 7)");
+}
+
+TEST(CpuReducers, Indices) {
+  expect_reducer("m[r] = argmax[j](x)");
+  expect_reducer("m[r] = argmin[j](x)");
+  expect_reducer("m[r] = argmax[j](k)");
+  expect_reducer("m[r] = argmax[j](where(j > r, x, -inf))");
+}
+
+TEST(CpuReducers, Exponentials) {
+  expect_reducer("m[r] = logsumexp[j](x)");
+  expect_reducer("m[r] = logsumexp[j](where(j <= r + 3, x, -inf))");
+  expect_reducer("m[r, j] = softmax[j](x)", false);
+  expect_reducer("m[r, j] = softmax[j](where(j <= r + 3, x, -inf))", false);
+}
+
+}  // namespace
+}  // namespace tilewright::testing
