@@ -117,5 +117,33 @@ TEST(CpuReducers, Exponentials) {
   expect_reducer("m[r, j] = softmax[j](where(j <= r + 3, x, -inf))", false);
 }
 
+const char kCausal[] =
+    "axis b, i, j\naxis d = 24, e = 40\ninput Q[b, i, d] : {T}\ninput K[b, j, d] : {T}\ninput V[b, j, e] : {T}\n"
+    "S[b, i, j] = where(j <= i + size(j) - size(i), sum[d](Q[b, i, d] * K[b, j, d]) / sqrt(size(d)), -inf)\n"
+    "O[b, i, e] = sum[j](softmax[j](S) * V[b, j, e])\noutput O\n";
+const char kNormProduct[] =
+    "axis r, n\naxis c = 70\ninput x[r, c] : {T}\ninput g[c] : {T}\ninput W[c, n] : {T}\nm[r] = mean[c](x)\nv[r] = var[c](x)\n"
+    "y[r, n] = sum[c]((x[r, c] - m[r]) * rsqrt(v[r] + 1e-5) * g[c] * W[c, n])\noutput y\n";
+
+/// Rows fill panels of three vectors, two, one, a part of one; a power of two or not.
+TEST(CpuBlocks, AnyBlockOfRows) {
+  const std::vector<SizeMap> sizes = {{{"b", 2}, {"i", 1}, {"j", 1}}, {{"b", 1}, {"i", 7}, {"j", 129}}, {{"b", 1}, {"i", 129}, {"j", 64}}, {{"b", 2}, {"i", 100}, {"j", 100}}};
+  for (int64_t block : {1, 2, 8, 12, 16, 33, 40, 48, 130}) expect_definition(kCausal, DType::f32, sizes, {.schedule = fmt::format("group i={}", block)});
+}
+
+TEST(CpuBlocks, AnyChunkOfTheStream) {
+  const std::vector<SizeMap> sizes = {{{"b", 1}, {"i", 7}, {"j", 129}}, {{"b", 1}, {"i", 60}, {"j", 60}}, {{"b", 1}, {"i", 1}, {"j", 1}}};
+  for (int64_t chunk : {1, 2, 7, 33})
+    for (int64_t block : {1, 16, 48})
+      if (chunk == 1 || block == 16) expect_definition(kCausal, DType::f32, sizes, {.schedule = fmt::format("group i={}; stream j={}", block, chunk)});
+  for (int64_t chunk : {1, 8}) expect_definition(reducing("m[r, j] = softmax[j](x)"), DType::f16, rows(5), {.schedule = fmt::format("stream j={}", chunk)});
+}
+
+/// A mean that moves with every element costs more digits than the tolerance of few elements allows.
+TEST(CpuBlocks, AnyBlockOfColumns) {
+  for (const char* schedule : {"group r=3, n=5; stream c=1", "group r=33, n=16; stream c=7", "group r=8, n=33", "group r=1, n=1; stream c=64", "group r=72, n=64"})
+    expect_definition(kNormProduct, DType::f32, {{{"r", 5}, {"n", 70}}, {{"r", 75}, {"n", 33}}, {{"r", 1}, {"n", 70}}}, {.schedule = schedule, .slack = 4});
+}
+
 }  // namespace
 }  // namespace tilewright::testing

@@ -47,15 +47,5 @@ TEST(DriverErrors, Schedules) {
             "p.tw:4:8: error: output `P` runs along the split axis `j`: parts do not know the merged state when they store it\n  output P\n         ^\n  help: drop `split`\n");
 }
 
-TEST(DriverErrors, WhatTheCpuDoesNotCarry) {
-  std::vector<float> x(6), y(6);
-  CompileOptions o;
-  o.schedule = "stream j=1";
-  const std::string chunk = refusal(kRows, o, [&](Kernel& k) {
-    k.run({{"x", {DType::f32, x.data(), {2, 3}, {}}}}, {}, {{"P", {DType::f32, y.data(), {2, 3}, {}}}});
-  });
-  EXPECT_EQ(chunk, "error: chunks of one element of `j` are not supported on a CPU yet\n  help: write `stream j=64`\n");
-}
-
 }  // namespace
 }  // namespace tilewright

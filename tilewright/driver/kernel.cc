@@ -56,23 +56,8 @@ struct Kernel::Impl {
     for (const TileKernel& k : t.kernels) visit(k.body);
   }
 
-  /// What the CPU mapping does not carry yet: panels of rows that are not whole, chunks of one element.
-  void refuse_cpu_plan(const Plan& plan) const {
-    if (mapping() != Target::Cpu) return;
-    if (plan.chunk == 1)
-      throw UserError(Span{}, fmt::format("chunks of one element of `{}` are not supported on a CPU yet", plan.stream.name()), fmt::format("write `stream {}=64`", plan.stream.name()));
-    const int64_t panel = 3 * this_cpu().vector.bytes / 4;
-    for (const Cut& c : plan.group)
-      for (const Pass& pass : compilation.derivation.passes)
-        for (const Point& point : pass.state.points)
-          if (c.block > 1 && c.block % panel != 0 && std::find(point.axes.begin(), point.axes.end(), c.axis) != point.axes.end())
-            throw UserError(Span{}, fmt::format("blocks of {} on `{}`: a CPU takes whole panels of {} rows", c.block, c.axis.name(), panel),
-                            fmt::format("write `group {}={}` or `group {}=1`", c.axis.name(), 2 * panel, c.axis.name()));
-  }
-
   const TileProgram& tile_program(size_t plan) {
     auto it = tiles.find(plan);
-    refuse_cpu_plan(compilation.plans[plan].plan);
     if (it == tiles.end()) it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
     refuse_checked_reads(it->second);
     return it->second;

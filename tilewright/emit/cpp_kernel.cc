@@ -114,11 +114,11 @@ void CppKernel::counters() {
     for (const Axis& x : mapped_.axes)
       if (x.index == a.index) axis = &x;
     const Expr size = axis && axis->baked() ? axis->size : Expr(a.index.size());
-    const std::string count = print_.integer(a.block == 1 ? size : ceildiv(size, a.block));
+    const CValue count = print_.as(print_.value(a.block == 1 ? size : ceildiv(size, a.block)), CKind::Integer);
     const bool reverse = kernel_.heaviest_first && g + 1 == grid.size();
-    const std::string raw = g == 0 ? "task" : fmt::format("task % ({})", count);
-    out_.line(fmt::format("const int64 {} = {};", name, reverse ? fmt::format("{} - 1 - {}", count, raw) : raw));
-    if (g > 0) out_.line(fmt::format("task /= {};", count));
+    const std::string raw = g == 0 ? "task" : fmt::format("task % ({})", count.text);
+    out_.line(fmt::format("const int64 {} = {};", name, reverse ? fmt::format("{} - 1 - {}", CPrinter::wrap(count, c_precedence::sum_of_terms), raw) : raw));
+    if (g > 0) out_.line(fmt::format("task /= {};", count.text));
   }
 }
 

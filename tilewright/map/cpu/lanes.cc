@@ -221,7 +221,11 @@ std::optional<ProductAxes> product_axes(const Operand& d, Sym a, const Operand& 
   const Operand& broadcast = in_a ? ob : oa;
   p.lanes = in_a ? a : b;
   p.broadcast = in_a ? b : a;
-  const auto longest = [&](Sym best, Sym s) { return !best || extents.at(s) > extents.at(best) ? s : best; };
+  const auto extent = [&](Sym s) {  // unknown where only an operand read where it lies has the axis
+    const auto it = extents.find(s);
+    return it == extents.end() ? int64_t(0) : it->second;
+  };
+  const auto longest = [&](Sym best, Sym s) { return !best || extent(s) > extent(best) ? s : best; };
   for (Sym s : d.axes)
     if (s != p.lane && contains_axis(broadcast.axes, s) && !contains_axis(lanes.axes, s)) p.row = longest(p.row, s);
   for (Sym s : contracted)

@@ -104,6 +104,10 @@ class KernelMapper {
     ops.push_back({std::move(node), std::move(comment)});
   }
 
+  bool in_tiles(Sym axis) const {
+    return std::any_of(k_.tiles.begin(), k_.tiles.end(), [&](const Tile& t) { return contains_axis(t.axes, axis); });
+  }
+
   /// Origin and clipped extent of an axis from here on.
   void open_axis(const KernelAxis& a, std::vector<MappedOp>& ops) {
     const std::string& text = a.index.name();
@@ -116,7 +120,7 @@ class KernelMapper {
       frames_[a.index] = {a.index, 0, size};
       return;
     }
-    if (a.block == 1) {
+    if (a.block == 1 && !in_tiles(a.index)) {
       add(ops, Define{a.index, a.counter});
       frames_[a.index] = {a.index, a.index, 1};
       return;
