@@ -480,6 +480,7 @@ class FamilyBuilder {
   bool gives(double want, Expr e, const Reduction& r) {
     for (int sample = 1; sample <= 3; ++sample) {
       Bindings values;
+      for (const Axis& a : program_.axes) values[a.index.size()] = sample;  // lengths of the reductions inside
       for (Sym s : free_symbols(e)) values[s] = s.kind() == SymbolKind::Index ? 0 : sample + 0.25 * double(s.info().id % 3);
       if (is_true(r.present)) values[axis_.size()] = 0;
       Reader reader = [&](Sym s, const std::vector<int64_t>&) -> double {
