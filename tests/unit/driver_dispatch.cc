@@ -86,10 +86,10 @@ TEST_F(Dispatch, BadCallsAreExplained) {
   Kernel k(example("softmax", DType::f32), o);
   const HostArray x = allocate(DType::f32, {2, 3}), wrong = allocate(DType::f32, {2, 4}), half = allocate(DType::f16, {2, 3});
   auto t = [](const HostArray& a) { return Tensor{a.dtype, a.data.get(), a.shape, {}}; };
-  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {}, {{"P", t(wrong)}}); }), "output `P` has shape [2, 4], the program needs [2, 3] | pass an array of that shape");
+  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {}, {{"P", t(wrong)}}); }), "output `P` has shape (2, 4), the program needs (2, 3) | pass an array of that shape");
   EXPECT_EQ(mistake([&] { k.run({{"x", t(half)}}, {}, {{"P", t(x)}}); }), "input `x` is f16, the program declares f32 | convert it, or compile with --dtype x=f16");
   EXPECT_EQ(mistake([&] { k.run({{"X", t(x)}}, {}, {{"P", t(x)}}); }), "no input is called `X` | inputs are: x");
-  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {}, {}); }), "output `P` is missing | pass an array of shape [2, 3]");
+  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {}, {}); }), "output `P` is missing | pass an array of shape (2, 3)");
   EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {{"cap", 3.0}}, {{"P", t(x)}}); }).substr(0, 28), "no param is called `cap` | p");
 }
 
