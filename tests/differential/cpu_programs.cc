@@ -145,5 +145,29 @@ TEST(CpuBlocks, AnyBlockOfColumns) {
     expect_definition(kNormProduct, DType::f32, {{{"r", 5}, {"n", 70}}, {{"r", 75}, {"n", 33}}, {{"r", 1}, {"n", 70}}}, {.schedule = schedule, .slack = 4});
 }
 
+/// A cache of pages of 16 keys, found through a table.
+const char kPaged[] =
+    "axis b, h, i, p, n\naxis s = 16, d = 32, e = 40\naxis j = 16 * size(p)\ninput Q[b, h, i, d] : {T}\ninput C[n, h, s, d] : {T}\ninput D[n, h, s, e] : {T}\n"
+    "input page[b, p] : i32 range(0, size(n))\ninput len[b] : i32 range(0, 100)\n"
+    "S[b, h, i, j] = where(j < len[b], sum[d](Q[b, h, i, d] * C[page[b, j // 16], h, j % 16, d]) / sqrt(size(d)), -inf)\n"
+    "O[b, h, i, e] = sum[j](softmax[j](S) * D[page[b, j // 16], h, j % 16, e])\noutput O\n";
+
+TEST(CpuGathers, PagedCache) {
+  std::vector<SizeMap> sizes;
+  for (int64_t p : {0, 1, 2, 9})
+    for (int64_t i : {1, 50}) sizes.push_back({{"b", 2}, {"h", 3}, {"i", i}, {"p", p}, {"n", 20}});
+  for (DType t : {DType::f32, DType::f16, DType::bf16}) expect_definition(kPaged, t, sizes);
+}
+
+/// Lanes along what is gathered, along what is not, and none; guarded reads are made where the guard holds only.
+TEST(CpuGathers, ComputedIndices) {
+  expect_definition("axis r, j, v\ninput x[r, v] : {T}\ninput t[j] : i32 range(0, size(v))\nm[r] = sum[j](x[r, t[j]])\noutput m\n", DType::f32,
+                    {{{"r", 5}, {"j", 0}, {"v", 3}}, {{"r", 5}, {"j", 1}, {"v", 1}}, {{"r", 7}, {"j", 129}, {"v", 40}}});
+  expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = sum[j](where(j >= 3, x[r, j - 3], 0))\noutput m\n", DType::f16, rows(6));
+  expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = max[j](where(j + r < size(j), x[r, j + r], -inf))\noutput m\n", DType::f32, rows(6));
+  expect_definition("axis r, v\ninput x[r, v] : {T}\ninput t[r] : i32 range(0, size(v))\nm[r] = logsumexp[v](x) - x[r, t[r]]\noutput m\n", DType::f32,
+                    {{{"r", 5}, {"v", 1}}, {{"r", 3}, {"v", 33}}, {{"r", 70}, {"v", 1000}}});
+}
+
 }  // namespace
 }  // namespace tilewright::testing

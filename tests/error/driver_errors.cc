@@ -1,6 +1,8 @@
 // Refusals on the way from a program to a kernel: whole messages.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tilewright/driver/kernel.h"
 
 namespace tilewright {
@@ -20,18 +22,48 @@ std::string refusal(const std::string& text, const CompileOptions& o, const std:
 
 const char kRows[] = "axis r, j\ninput x[r, j] : f32\nP[r, j] = softmax[j](x)\noutput P\n";
 
-TEST(DriverErrors, UnprovedReadOnACompiledTarget) {
-  const std::string text = "axis i, j\ninput x[i] : f32\ninput t[j] : i64 range(0, 3)\ny[i] = sum[j](x[i + t[j]])\noutput y\n";
+const char kShifted[] = "axis i, j\ninput x[i] : f32\ninput t[j] : i64 range(0, 3)\ny[i] = sum[j](x[i + t[j]])\noutput y\n";
+
+TEST(DriverErrors, UnprovedReadOnAGpu) {
   std::vector<float> x(4), y(4);
   std::vector<int64_t> t(3);
-  const std::string message = refusal(text, {}, [&](Kernel& k) {
+  CompileOptions o;
+  o.target = Target::Cuda;
+  const std::string message = refusal(kShifted, o, [&](Kernel& k) {
     k.run({{"x", {DType::f32, x.data(), {4}, {}}}, {"t", {DType::i64, t.data(), {3}, {}}}}, {}, {{"y", {DType::f32, y.data(), {4}, {}}}});
   });
   EXPECT_EQ(message,
-            "p.tw:2:1: error: `x` is read at an index that is not proved to lie inside it, which --target cpu does not support yet\n"
+            "p.tw:2:1: error: `x` is read at an index that is not proved to lie inside it, which --target cuda does not support yet\n"
             "  input x[i] : f32\n"
             "  ^~~~~~~~~~~~~~~~\n"
-            "  help: use --target interp, or write the index so that its range follows from the axes\n");
+            "  help: use --target cpu, or write the index so that its range follows from the axes\n");
+}
+
+/// On a CPU the kernel tests the index: nothing is read outside, and the failure is reported after the run.
+TEST(DriverErrors, IndexOutsideItsArrayOnACpu) {
+  const std::vector<float> x = {1, 2, 3, 4};
+  std::vector<float> y(4);
+  for (const auto& [last, expected] : std::map<int64_t, std::string>{{0, "no error"},
+                                                                     {-1,
+                                                                      "p.tw:4:15: error: index -1 is outside axis i of x, which has size 4\n"
+                                                                      "  y[i] = sum[j](x[i + t[j]])\n"
+                                                                      "                ^~~~~~~~~~~\n"
+                                                                      "  help: guard the read with where(...), or correct the values it is indexed by\n"},
+                                                                     {int64_t(1) << 50,
+                                                                      "p.tw:4:15: error: index 140737488355327 is outside axis i of x, which has size 4\n"
+                                                                      "  y[i] = sum[j](x[i + t[j]])\n"
+                                                                      "                ^~~~~~~~~~~\n"
+                                                                      "  help: guard the read with where(...), or correct the values it is indexed by\n"}}) {
+    std::vector<int64_t> t = {0, 0, last};
+    const std::string message = refusal(kShifted, {}, [&](Kernel& k) {
+      k.run({{"x", {DType::f32, const_cast<float*>(x.data()), {4}, {}}}, {"t", {DType::i64, t.data(), {3}, {}}}}, {}, {{"y", {DType::f32, y.data(), {4}, {}}}});
+    });
+    EXPECT_EQ(message, expected);
+    const std::vector<float> sums = {3, 6, 9, 12};
+    if (last == 0) {
+      EXPECT_EQ(y, sums);
+    }
+  }
 }
 
 TEST(DriverErrors, Schedules) {

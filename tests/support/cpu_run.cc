@@ -71,6 +71,7 @@ void run_cpu(const Program& elaborated, const MappedProgram& m, const Sizes& giv
     workspaces.emplace_back(size_t(n) + 64);
     arrays[w.sym] = {workspaces.back().data(), row_major(shape)};
   }
+  int64_t error = 0;
   for (const MappedKernel& k : m.kernels) {
     std::vector<int64_t> words;
     for (const Argument& a : k.arguments) {
@@ -79,6 +80,7 @@ void run_cpu(const Program& elaborated, const MappedProgram& m, const Sizes& giv
         case Argument::Kind::Pointer: word = reinterpret_cast<int64_t>(arrays.at(a.sym).data); break;
         case Argument::Kind::Stride: word = arrays.at(a.tensor).strides.at(size_t(a.dim)); break;
         case Argument::Kind::Size: word = sizes.at(a.sym); break;
+        case Argument::Kind::Error: word = reinterpret_cast<int64_t>(&error); break;
         case Argument::Kind::Scalar: {
           const double x = values.at(a.sym);
           std::memcpy(&word, &x, 8);
@@ -91,6 +93,7 @@ void run_cpu(const Program& elaborated, const MappedProgram& m, const Sizes& giv
     for (const KernelAxis& a : k.grid) tasks *= (sizes.at(a.index.size()) + a.block - 1) / a.block;
     module->entry(k.name)(words.data(), 0, tasks);
   }
+  TW_CHECK(error == 0, "an index lies outside its array");
 }
 
 }  // namespace tilewright::testing

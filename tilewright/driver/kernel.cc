@@ -38,16 +38,16 @@ struct Kernel::Impl {
 
   Target mapping() const { return options.target == Target::InterpMapped ? options.mapping : options.target; }
 
-  /// Compiled kernels have no way yet to report an index that turns out to lie outside its array, so reads that are not proved inside are left to the interpreters, which do.
+  /// Kernels on a GPU have no way yet to report an index that turns out to lie outside its array, so reads that are not proved inside are left to the other targets, which do.
   void refuse_checked_reads(const TileProgram& t) const {
-    if (options.target == Target::Interp || options.target == Target::InterpMapped) return;
+    if (options.target != Target::Cuda) return;
     std::function<void(const Body&)> visit = [&](const Body& body) {
       for (const Stmt& s : body) {
         if (const auto* load = std::get_if<Load>(&s.node); load != nullptr && load->present) {
           const Input* in = compilation.elaborated.input(load->tensor);
           throw UserError(in == nullptr ? Span{} : in->span,
                           fmt::format("`{}` is read at an index that is not proved to lie inside it, which --target {} does not support yet", load->tensor.name(), name(options.target)),
-                          "use --target interp, or write the index so that its range follows from the axes");
+                          "use --target cpu, or write the index so that its range follows from the axes");
         }
         if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
         if (const auto* when = std::get_if<When>(&s.node)) visit(when->body);
@@ -166,6 +166,8 @@ struct Kernel::Impl {
   }
 
   void launch_cpu(Variant& v, Bound& b) const {
+    int64_t error = 0;
+    b.error = &error;
     std::vector<std::vector<char>> work;
     work.reserve(v.mapped.workspaces.size());
     bind_workspaces(v, b, [&](size_t, int64_t size) {
@@ -187,6 +189,7 @@ struct Kernel::Impl {
             c->entry(c->words, begin, end);
           },
           &context);
+      throw_failed_check(error, compilation.program, v.mapped, b.sizes);
     }
   }
 };

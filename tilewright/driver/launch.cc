@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/checks.h"
 
 namespace tilewright {
 
@@ -90,6 +92,35 @@ int64_t blocks_of(const MappedKernel& k, const Sizes& sizes) {
   return blocks;
 }
 
+namespace {
+
+/// Where the tensor is read at something else than its own axes, if the program does so in one place; else its declaration.
+Span span_of_read(const Program& p, Sym tensor) {
+  Span found;
+  bool several = false;
+  for (const auto& [e, span] : p.spans) {
+    if (!e.is(Op::Read) || e->sym != tensor || !span) continue;
+    const bool own = std::all_of(e.args().begin(), e.args().end(), [](Expr a) { return a.is(Op::Symbol) && a->sym.kind() == SymbolKind::Index; });
+    if (own) continue;
+    several = several || (found && (found.begin != span.begin || found.source != span.source));
+    found = span;
+  }
+  const Input* in = p.input(tensor);
+  return found && !several ? found : in == nullptr ? Span{} : in->span;
+}
+
+}  // namespace
+
+void throw_failed_check(int64_t error_word, const Program& p, const MappedProgram& m, const Sizes& sizes) {
+  const auto failed = failed_check(error_word);
+  if (!failed) return;
+  TW_CHECK(failed->check >= 0 && failed->check < static_cast<int>(m.checks.size()), "an error word names a check");
+  const IndexCheck& check = m.checks[static_cast<size_t>(failed->check)];
+  throw UserError(span_of_read(p, check.tensor),
+                  fmt::format("index {} is outside axis {} of {}, which has size {}", failed->index, check.axis.name(), check.tensor.name(), sizes.at(check.axis.size())),
+                  "guard the read with where(...), or correct the values it is indexed by");
+}
+
 std::vector<int64_t> words_of(const MappedKernel& k, const Bound& b) {
   std::vector<int64_t> words;
   words.reserve(k.arguments.size());
@@ -99,6 +130,7 @@ std::vector<int64_t> words_of(const MappedKernel& k, const Bound& b) {
       case Argument::Kind::Pointer: word = reinterpret_cast<int64_t>(b.tensors.at(a.sym).data); break;
       case Argument::Kind::Stride: word = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim)); break;
       case Argument::Kind::Size: word = b.sizes.at(a.sym); break;
+      case Argument::Kind::Error: word = reinterpret_cast<int64_t>(b.error); break;
       case Argument::Kind::Scalar: {
         const double value = b.scalars.at(a.sym);
         std::memcpy(&word, &value, sizeof word);

@@ -11,6 +11,7 @@ struct Bound {
   Sizes sizes;                             ///< with the axes of parts
   std::map<Sym, Tensor> tensors;           ///< inputs, outputs, workspaces; strides filled in
   std::map<Sym, double> scalars;           ///< host scalars and params
+  int64_t* error = nullptr;                ///< where kernels report a failed check (map/checks.h)
 };
 
 /// Row-major strides of a shape, in elements.
@@ -27,6 +28,9 @@ bool admits(const std::vector<LayoutGuard>& guards, const Bound& b);
 
 /// Blocks of the grid.
 int64_t blocks_of(const MappedKernel& k, const Sizes& sizes);
+
+/// Throws what an error word says, if it says anything: UserError at the read, with the index, the axis and its size.
+void throw_failed_check(int64_t error_word, const Program& p, const MappedProgram& m, const Sizes& sizes);
 
 /// The 8-byte words of a kernel's arguments.
 std::vector<int64_t> words_of(const MappedKernel& k, const Bound& b);

@@ -68,6 +68,8 @@ std::string CppKernel::str() {
   const std::string& name = kernel_.name;
   for (const Argument& a : kernel_.arguments)
     names_.of(a.sym, a.kind == Argument::Kind::Size ? "size_" + a.sym.name() : a.sym.name());
+  for (const Argument& a : kernel_.arguments)
+    if (a.kind == Argument::Kind::Error) error_word_ = names_.of(a.sym);
   out_.open(fmt::format("static void {}_task(const int64* words, int64 task)", name));
   arguments();
   counters();
@@ -95,6 +97,7 @@ void CppKernel::arguments() {
       }
       case Argument::Kind::Stride:
       case Argument::Kind::Size: out_.line(fmt::format("const int64 {} = words[{}];", name, w)); break;
+      case Argument::Kind::Error: out_.line(fmt::format("int64* const {} = (int64*)words[{}];", name, w)); break;
       case Argument::Kind::Scalar: {
         const char* type = a.sym.info().integer ? "int64" : "real";
         out_.line(fmt::format("const {} {} = ({})((const double*)words)[{}];", type, name, type, w));

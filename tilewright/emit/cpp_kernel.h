@@ -62,6 +62,7 @@ class CppKernel {
   std::string combined(Reducer r, CKind kind, const std::string& a, const std::string& b) const;
   void reduce_along(const ReduceOp& x, const Buffer& b, Sym lane);
   std::string reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes, Sym lane);
+  std::string may_read(const Copy& x);  ///< condition under which an element is read; empty: always
   void gather_element(const Copy& x, const Buffer& b, Sym lane);
   std::string summary(const MappedOp& o) const;
 
@@ -74,6 +75,7 @@ class CppKernel {
   CppPrinter print_;
   CppText out_;
   std::map<Sym, int> product_vectors_;  ///< lane axis of a product -> vectors of its panels
+  std::string error_word_;              ///< name of the pointer to it
   std::map<Sym, int64_t> extents_;      ///< elements of an axis in one block or chunk, padding included
 };
 

@@ -6,6 +6,7 @@
 #include "tilewright/emit/cpp_kernel.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/support/error.h"
+#include "tilewright/tile/statements.h"
 
 namespace tilewright {
 namespace {
@@ -337,7 +338,9 @@ void CppKernel::op(const Copy& x) {
   begin(x.frame, lane);
   open_tile(b, lane);
   const std::string step = lane ? print_.tensor_step(x.tensor, x.index, lane) : "0";
-  if (x.present || step.empty()) {
+  bool uniform = !x.present || print_.same_in_all_lanes(x.present);
+  for (size_t k = 0; k < x.checks.size(); ++k) uniform = uniform && (x.checks[k] < 0 || print_.same_in_all_lanes(x.index[k]));
+  if (step.empty() || !uniform) {
     gather_element(x, b, lane);
   } else {
     const DType t = print_.dtype(x.tensor);
@@ -346,25 +349,31 @@ void CppKernel::op(const Copy& x) {
     const std::string where = fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
     std::string value = lane ? fmt::format("{}({}, {}, {})", f, where, step, print_.remaining()) : fmt::format("{}({}, 1, 1)", f, where);
     if (real && !is_float(t)) value += ")";
-    store_local(b, lane ? value : value + "[0]", bool(lane));
+    if (!lane) value += "[0]";
+    const std::string condition = print_.at_lane_0([&] { return may_read(x); });
+    if (!condition.empty()) {
+      const std::string zero = !lane ? "0" : real ? "(vf){}" : b.dtype == DType::i64 ? "(vl){}" : "(vi){}";
+      value = fmt::format("{} ? {} : {}", condition, value, zero);
+    }
+    store_local(b, value, bool(lane));
   }
   close_tile(b, lane);
 }
 
-/// Element by element, where lanes do not lie at one stride or an index may lie outside.
-void CppKernel::gather_element(const Copy& x, const Buffer& b, Sym lane) {
-  const std::vector<Dim> dims = memory_dims(program_, mapped_, x.tensor);
-  std::vector<Sym> pieces;
-  for (const Dim& d : dims) pieces.insert(pieces.end(), d.pieces.begin(), d.pieces.end());
-  Expr inside;
-  if (x.present) {
-    std::vector<Expr> tests{x.present};
-    for (size_t k = 0; k < pieces.size(); ++k) {
-      tests.push_back(less_equal(0, x.index[k]));
-      tests.push_back(less(x.index[k], pieces[k].size()));
-    }
-    inside = make(Op::And, tests);
+std::string CppKernel::may_read(const Copy& x) {
+  std::string text;
+  if (x.present && !x.present.is_constant(1)) text = print_.value_text(x.present, CKind::Boolean, c_precedence::both);
+  for (size_t k = 0; k < x.checks.size(); ++k) {
+    const int check = x.checks[k];
+    if (check < 0) continue;
+    const std::string index = print_.integer(x.index[k]), size = print_.integer(size_of(mapped_.axes, mapped_.checks[size_t(check)].axis));
+    text += fmt::format("{}inside({}, {}, {}, {})", text.empty() ? "" : " && ", index, size, error_word_, check);
   }
+  return text;
+}
+
+/// Element by element, where lanes do not lie at one stride or what is tested differs among them.
+void CppKernel::gather_element(const Copy& x, const Buffer& b, Sym lane) {
   const CKind kind = CppPrinter::kind(b.dtype);
   const std::string type = cpp_local_type(b.dtype, real_);
   const std::string destination = lane ? pointer(b) : "";
@@ -381,8 +390,8 @@ void CppKernel::gather_element(const Copy& x, const Buffer& b, Sym lane) {
   }
   print_.begin(axes, {}, 0, width_);
   const std::string value = print_.value_text(read(x.tensor, x.index), kind);
-  std::string condition = exists;
-  if (inside) condition += (condition.empty() ? "" : " && ") + print_.boolean(inside);
+  std::string condition = may_read(x);
+  if (!exists.empty()) condition = exists + (condition.empty() ? "" : " && " + condition);
   const std::string text = condition.empty() ? value : fmt::format("{} ? {} : 0", condition, value);
   if (!lane) {
     store_local(b, text, false);

@@ -342,6 +342,14 @@ INLINE vf v_pow(vf x, vf y) {
   return x;
 }
 
+//@ inside
+// 0 <= index < size; otherwise the number of the check and the index are reported.
+INLINE bool inside(int64 index, int64 size, int64* error, int64 check) {
+  if (index >= 0 && index < size) return true;
+  const int64 far = 1LL << 47, kept = index < -far ? -far : index >= far ? far - 1 : index;
+  __atomic_store_n(error, (int64)((unsigned long long)kept << 16) | (check + 1), __ATOMIC_RELAXED);
+  return false;
+}
 //@ gather
 // The first n lanes from p[0], p[stride] …; 0 in the others.
 template <class T>

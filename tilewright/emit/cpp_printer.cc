@@ -19,7 +19,7 @@ constexpr const char* reserved[] = {
     "concept", "nullptr", "noexcept", "decltype", "constexpr", "asm", "main", "errno", "linux", "unix",
     // what every kernel has
     "words", "task", "begin", "end", "c", "p", "u", "l", "lanes", "int64", "real", "vf", "vm", "vs", "vi", "vu", "vl", "vh", "vb", "ld", "st", "fma",
-    "product", "select", "splat", "any", "all", "valid", "clamp", "iota", "gather", "scatter", "widen", "narrow", "decode", "encode", "total", "first"};
+    "product", "select", "splat", "any", "all", "valid", "clamp", "iota", "gather", "scatter", "widen", "narrow", "decode", "encode", "total", "first", "inside"};
 
 std::string identifier(const std::string& text) {
   std::string out;

@@ -275,6 +275,7 @@ void CudaKernel::unpack_words(Lines& out) {
         break;
       }
       case Argument::Kind::Size: out.line(fmt::format("const int {0} = (int)words.{0};", n)); break;
+      case Argument::Kind::Error: out.line(fmt::format("long long* const {0} = (long long*)words.{0};", n)); break;
       case Argument::Kind::Scalar:
         out.line(fmt::format("const {0} {1} = ({0})words.{1};", a.sym.info().integer ? "long long" : "float", n));
         break;

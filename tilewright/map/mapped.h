@@ -72,8 +72,8 @@ struct CopyAsync { std::string atom; Sym buffer; Expr use; int channel = 0; int 
   int64_t offset = 0; };  ///< elements behind the start of the slot where the box lands (several copies may fill one slot)
 /// Synchronous copy memory → Local or Registers by all threads of the role; converts dtype, zero fill outside the array (and outside frame extents up to the layout's padding).
 /// `present` is that of Load: null where every index is proved to lie inside the tensor; else an index outside it is an error where it holds, and where it does
-/// not nothing is read and any value will do.
-struct Copy { std::string atom; Sym buffer; Expr use; Sym tensor; std::vector<Expr> index; Frame frame; Expr present; };
+/// not nothing is read and any value will do. `checks`: for each index its number in MappedProgram::checks, −1 where it is proved to lie inside; empty: all are.
+struct Copy { std::string atom; Sym buffer; Expr use; Sym tensor; std::vector<Expr> index; Frame frame; Expr present; std::vector<int> checks; };
 /// Synchronous store to memory, clipped to the array (and frame extents); rounds to the tensor's dtype.
 struct StoreOut { std::string atom; Sym buffer; Sym tensor; std::vector<Expr> index; Frame frame; };
 /// Asynchronous store Local → memory by one elected thread of `scope` through a tensor map, in a bulk group (BulkWait); clipped by the map.
@@ -114,9 +114,10 @@ struct Role {
 
 /// One 8-byte word of a kernel's argument list, in order.
 struct Argument {
-  enum class Kind : uint8_t { Pointer, Stride, Size, Scalar };
+  enum class Kind : uint8_t { Pointer, Stride, Size, Scalar, Error };
   Kind kind;
-  Sym sym;        ///< Pointer: tensor or workspace. Stride: the symbol of the stride. Size: the size symbol. Scalar: host scalar or param (passed as f64)
+  Sym sym;        ///< Pointer: tensor or workspace. Stride: the symbol of the stride. Size: the size symbol. Scalar: host scalar or param (passed as f64).
+                  ///< Error: names the address of the launch's error word (map/checks.h)
   Sym tensor;     ///< Stride: whose
   int dim = 0;    ///< Stride: memory dimension (elements)
 };
@@ -154,6 +155,9 @@ struct MappedKernel {
   int threads() const;
 };
 
+/// A test of an index of `tensor` along one of its axes, made as a kernel runs.
+struct IndexCheck { Sym tensor, axis; };
+
 struct MappedProgram {
   std::string name;
   Target target = Target::Cpu;
@@ -163,6 +167,7 @@ struct MappedProgram {
   std::vector<Workspace> workspaces;
   std::vector<MappedKernel> kernels;
   std::vector<LayoutGuard> layout;     ///< all must hold
+  std::vector<IndexCheck> checks;      ///< by number
 };
 
 /// Aligned: bulk or vector accesses allowed, guarded by MappedProgram::layout. General: any strides.

@@ -59,6 +59,7 @@ const char* name(Argument::Kind k) {
     case Argument::Kind::Stride: return "stride";
     case Argument::Kind::Size: return "size";
     case Argument::Kind::Scalar: return "scalar";
+    case Argument::Kind::Error: return "error word";
   }
   return "?";
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/checks.h"
 #include "tilewright/map/cpu/lanes.h"
 #include "tilewright/map/cpu/operands.h"
 #include "tilewright/support/error.h"
@@ -343,6 +344,7 @@ MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Mac
                       "use smaller blocks or chunks, or stream the axis that is resident");
     out.kernels.push_back(std::move(kernel));
   }
+  number_checks(elaborated, out);
   for (MappedKernel& k : out.kernels) cpu::add_arguments(elaborated, out, k);
   return out;
 }

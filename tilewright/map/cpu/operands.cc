@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/checks.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright::cpu {
@@ -31,6 +32,7 @@ void collect(Expr e, std::set<Sym>& symbols, std::set<Sym>& read_from) {
 }
 
 struct Collector {
+  const MappedProgram& m;
   std::set<Sym> symbols, tensors;
 
   void expr(Expr e) { collect(e, symbols, tensors); }
@@ -72,6 +74,8 @@ struct Collector {
     access(x.tensor, x.index);
     frame(x.frame);
     expr(x.present);
+    for (int check : x.checks)
+      if (check >= 0) expr(size_of(m.axes, m.checks[size_t(check)].axis));
   }
   void visit(const StoreOut& x) {
     access(x.tensor, x.index);
@@ -113,7 +117,7 @@ std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const La
 }
 
 void add_arguments(const Program& p, const MappedProgram& m, MappedKernel& k) {
-  Collector c;
+  Collector c{m, {}, {}};
   for (const Role& r : k.roles) c.ops(r.body);
   for (const Buffer& b : k.buffers)
     if (b.space == Space::Memory) c.access(b.tensor, b.index);
@@ -144,6 +148,7 @@ void add_arguments(const Program& p, const MappedProgram& m, MappedKernel& k) {
     if (c.symbols.count(q.sym)) k.arguments.push_back({Argument::Kind::Scalar, q.sym, {}, 0});
   for (const HostScalar& s : m.scalars)
     if (c.symbols.count(s.sym)) k.arguments.push_back({Argument::Kind::Scalar, s.sym, {}, 0});
+  if (has_checks(k)) k.arguments.push_back({Argument::Kind::Error, Sym::fresh({.name = "error", .kind = SymbolKind::Variable, .integer = true}), {}, 0});
 }
 
 }  // namespace tilewright::cpu
