@@ -44,6 +44,40 @@ int instance_of(const RoleState& r, int owner, Scope scope) {
   }
 }
 
+/// Which threads compute at a coordinate: those that hold every register operand there.
+class Holders {
+ public:
+  /// Over points with the given axes.
+  void add(const BufferState& b, const std::vector<Sym>& axes) {
+    held_.push_back({&b, Projection(axes, b.spec->axes, b.table.shape)});
+    if (held_.size() > 1 && held_.back().buffer->spec->axes.size() > held_.front().buffer->spec->axes.size()) std::swap(held_.front(), held_.back());
+  }
+  bool empty() const { return held_.empty(); }
+  const BufferState* widest() const { return held_.empty() ? nullptr : held_.front().buffer; }
+  /// Calls visit(owner) for each holder at `coords`; returns the number of them.
+  template <class F>
+  int visit(const std::vector<int64_t>& coords, F visit) const {
+    int count = 0;
+    const Held& first = held_.front();
+    const int64_t place = first.at(coords);
+    for (int32_t replica : first.buffer->table.replicas) {
+      const int owner = first.buffer->table.owner[size_t(place)] + replica;
+      const bool all = std::all_of(held_.begin() + 1, held_.end(), [&](const Held& h) { return h.buffer->table.held(h.at(coords), owner) >= 0; });
+      if (!all) continue;
+      ++count;
+      visit(owner);
+    }
+    return count;
+  }
+
+ private:
+  struct Held {
+    const BufferState* buffer;
+    Projection at;
+  };
+  std::vector<Held> held_;  ///< the first has most axes
+};
+
 }  // namespace
 
 /// A point for each element of the value in each owner that takes part; dest: the element of the result that it goes to.
@@ -73,42 +107,49 @@ PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScop
   std::vector<int64_t> shape = b.table.shape;
   shape.insert(shape.end(), extents.begin(), extents.end());
   made->points.coords.resize(shape.size());
-  const BufferState* driver = widest(registers);
-  made->exchanged = driver && op.across != Scope::Thread && r.spec->threads > 1;
+  const bool in_registers = b.spec->space == Space::Registers;
+  Holders holders;
+  for (int k : registers) holders.add(buffers_[k], made->points.axes);
+  made->exchanged = !holders.empty() && op.across != Scope::Thread && r.spec->threads > 1;
   if (made->exchanged && op.across > Scope::Warp && !op.scratch && r.spec->threads > 32)
     fault(Kind::Placement, r, "an exchange between warps needs a scratch tile");
-  bool in_registers = b.spec->space == Space::Registers;
   Projection to(made->points.axes, b.spec->axes, b.table.shape);
-  std::optional<Projection> at;
-  if (driver) at.emplace(made->points.axes, driver->spec->axes, driver->table.shape);
   for_each_coordinate(shape, [&](const std::vector<int64_t>& coords, int64_t) {
     int64_t result = to(coords);
-    auto add = [&](int owner) {
-      int64_t element = in_registers ? b.table.held(result, owner) : b.table.offset[result];
-      if (element < 0)
-        fault(Kind::Placement, r, fmt::format("thread {} holds elements of {} and not their result in {}", owner, driver->spec->sym.name(),
-                                              op.buffer.name()));
+    auto add = [&](int owner, int64_t element) {
       for (size_t a = 0; a < coords.size(); ++a) made->points.coords[a].push_back(int32_t(coords[a]));
       made->points.owner.push_back(owner);
       made->dest.push_back(int32_t(element));
     };
-    if (driver) {
-      int64_t place = (*at)(coords);
-      std::vector<int> seen;  // an element with replicas counts once for each instance
-      for (int32_t replica : driver->table.replicas) {
-        int owner = driver->table.owner[place] + replica;
-        int instance = in_registers ? instance_of(r, owner, op.across) : 0;
-        if (made->exchanged && !op.axes.empty()) {
-          if (std::find(seen.begin(), seen.end(), instance) != seen.end()) continue;
-          seen.push_back(instance);
-        }
-        add(owner);
+    if (holders.empty()) {
+      if (in_registers) {
+        for (int32_t replica : b.table.replicas) add(b.table.owner[result] + replica, b.table.held(result, b.table.owner[result] + replica));
+      } else {
+        add(r.spec->threads == 1 ? 0 : -1, b.table.offset[result]);
       }
-    } else if (in_registers) {
-      for (int32_t replica : b.table.replicas) add(b.table.owner[result] + replica);
-    } else {
-      add(r.spec->threads == 1 ? 0 : -1);
+      return;
     }
+    std::vector<int> seen;  // an element with replicas counts once for each instance
+    int results = 0, without = 0;
+    const int holding = holders.visit(coords, [&](int owner) {
+      int64_t element = in_registers ? b.table.held(result, owner) : b.table.offset[result];
+      if (element < 0) {
+        without = owner;
+        return;
+      }
+      ++results;
+      int instance = in_registers ? instance_of(r, owner, op.across) : 0;
+      if (made->exchanged && !op.axes.empty()) {
+        if (std::find(seen.begin(), seen.end(), instance) != seen.end()) return;
+        seen.push_back(instance);
+      }
+      add(owner, element);
+    });
+    if (holding == 0)
+      fault(Kind::Placement, r, fmt::format("no thread holds all operands of {}, {} among them", op.buffer.name(), holders.widest()->spec->sym.name()));
+    if (results == 0)
+      fault(Kind::Placement, r, fmt::format("thread {} holds elements of {} and not their result in {}", without, holders.widest()->spec->sym.name(),
+                                            op.buffer.name()));
   });
   compile(r, *made, {op.value}, b.spec->dtype == DType::f64);
   cache = std::move(made);
@@ -201,14 +242,17 @@ PointOp& Runner::vote_points(RoleState& r, const Vote& op) {
     TW_CHECK(n, fmt::format("`{}` does not say how long {} is", print(kernel_, *r.node), axis.name()));
     shape.push_back(*n);
   }
-  const BufferState* driver = widest(registers);
-  std::optional<Projection> at;
-  if (driver) at.emplace(op.axes, driver->spec->axes, driver->table.shape);
+  Holders holders;
+  for (int k : registers) holders.add(buffers_[k], op.axes);
   for_each_coordinate(shape, [&](const std::vector<int64_t>& coords, int64_t) {
-    for (int32_t replica : driver ? driver->table.replicas : std::vector<int32_t>{0}) {
+    auto add = [&](int owner) {
       for (size_t a = 0; a < coords.size(); ++a) made->points.coords[a].push_back(int32_t(coords[a]));
-      made->points.owner.push_back(driver ? driver->table.owner[(*at)(coords)] + replica : r.spec->threads == 1 ? 0 : -1);
-    }
+      made->points.owner.push_back(owner);
+    };
+    if (holders.empty())
+      add(r.spec->threads == 1 ? 0 : -1);
+    else if (holders.visit(coords, add) == 0)
+      fault(Kind::Placement, r, fmt::format("no thread holds all operands of the condition, {} among them", holders.widest()->spec->sym.name()));
   });
   compile(r, *made, {op.condition}, false);
   cache = std::move(made);
