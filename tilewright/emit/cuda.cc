@@ -2,10 +2,13 @@
 
 #include "tilewright/emit/cuda_kernel.h"
 #include "tilewright/emit/emit.h"
+#include "tilewright/map/placement.h"
+#include "tilewright/support/error.h"
 
 namespace tilewright {
 
 std::string emit_cuda(const Program& elaborated, const MappedProgram& m) {
+  if (const std::vector<std::string> faults = misplaced(m); !faults.empty()) TW_CHECK(false, "a misplaced program is printed: " + faults[0]);
   cuda_text::Helpers helpers;
   std::string kernels;
   for (const MappedKernel& k : m.kernels) {

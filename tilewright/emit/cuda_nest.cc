@@ -515,18 +515,43 @@ void CudaKernel::map_to_local(const MapOp& o, Lines& out) {
     const Buffer& b = buffer(t);
     if (b.space == Space::Registers && (!widest || b.axes.size() > widest->axes.size())) widest = &b;
   }
-  TW_CHECK(widest && widest->axes.size() == target.axes.size(), fmt::format("{} is written from no register tile of its shape", target.sym.name()));
-  const std::string guard = replica_guard(*widest);
-  if (!guard.empty()) out.open(fmt::format("if ({})", guard));
-  open_loops(nest, 0, nest.loops.size(), out);
-  coordinates(nest, out);
+  CudaPrinter printer(*this, target.dtype == DType::f64 ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
   std::vector<std::string> local;
   for (Sym a : target.axes) local.push_back(names_.of(a) + "_in");
-  CudaPrinter printer(*this, target.dtype == DType::f64 ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
-  const std::string value = is_integer(target.dtype) ? printer.integer(o.value) : printer.real(o.value);
-  out.line(fmt::format("{}[{}] = {};", local_text_.at(o.buffer), local_offset(target, local), store_value(target.dtype, value)));
-  close_loops(nest, 0, nest.loops.size(), out);
-  if (!guard.empty()) out.close();
+  auto write = [&] {
+    const std::string value = target.dtype == DType::boolean ? printer.boolean(o.value)
+                              : is_integer(target.dtype)     ? printer.integer(o.value)
+                                                             : printer.real(o.value);
+    out.line(fmt::format("{}[{}] = {};", local_text_.at(o.buffer), local_offset(target, local), store_value(target.dtype, value)));
+  };
+  if (!widest) {  // any thread may write any element: neighbours write neighbours
+    std::vector<size_t> order;
+    for (size_t a = target.axes.size(); a-- > 0;) order.push_back(a);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return target.layout.contiguous(int(a)) > target.layout.contiguous(int(b)); });
+    int64_t total = 1, step = 1;
+    for (int64_t n : target.layout.shape()) total *= n;
+    const std::string element = names_.fresh("element");
+    out.open(fmt::format("for (int {0} = thread; {0} < {1}; {0} += {2})", element, total, role_->threads));
+    for (size_t a : order) {
+      const int64_t extent = target.layout.shape()[a];
+      std::string value = quotient(element, step);
+      if (step * extent < total) value = remainder(value, extent);
+      out.line(fmt::format("const int {} = {};", local[a], value));
+      step *= extent;
+    }
+    for (const NestAxis& a : nest.axes) out.line(fmt::format("const int {} = {};", names_.of(a.axis), join_sum({a.origin, names_.of(a.axis) + "_in"})));
+    write();
+    out.close();
+  } else {
+    TW_CHECK(widest->axes.size() == target.axes.size(), fmt::format("{} is written from no register tile of its shape", target.sym.name()));
+    const std::string guard = replica_guard(*widest);
+    if (!guard.empty()) out.open(fmt::format("if ({})", guard));
+    open_loops(nest, 0, nest.loops.size(), out);
+    coordinates(nest, out);
+    write();
+    close_loops(nest, 0, nest.loops.size(), out);
+    if (!guard.empty()) out.close();
+  }
   out.close();
   nest_ = nullptr;
 }

@@ -6,6 +6,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/support/error.h"
+#include "tilewright/tile/statements.h"
 
 namespace tilewright::hopper {
 namespace {
@@ -46,13 +47,12 @@ bool steps_along(Expr index, Sym axis, const std::vector<Sym>& axes) {
   return true;
 }
 
-Layout staged_layout(const Context& c, const Staged& s) {
-  const std::vector<Sym>& axes = s.tile->axes;
-  Sym inner = innermost_axis(c, *s.tile, s.load->tensor, s.load->index);
-  if (!inner && !axes.empty()) inner = axes.back();
+/// Contiguous along `inner`: in swizzled panels, or in rows apart in the banks.
+Layout tile_layout(const Context& c, const Tile& tile, Sym inner, bool panels) {
+  const std::vector<Sym>& axes = tile.axes;
   std::vector<int64_t> shape;
   for (Sym a : axes) shape.push_back(c.extent(a));
-  if (is_panel(c, s)) {
+  if (panels) {
     const int in = axes[0] == inner ? 0 : 1, outer = 1 - in;
     shape[in] = round_up(shape[in], panel_columns);
     shape[outer] = round_up(shape[outer], c.axis(axes[outer]).kind == KernelAxis::Kind::Whole ? 16 : 8);
@@ -69,13 +69,19 @@ Layout staged_layout(const Context& c, const Staged& s) {
   }
   // Rows one 16-byte unit apart in the banks, each aligned to it.
   int64_t pad = 0;
-  const int64_t unit = 16 / bytes(s.tile->dtype);
+  const int64_t unit = 16 / bytes(tile.dtype);
   if (axes.size() >= 2 && unit > 0) {
     const int64_t row = shape[order[0]];
     pad = round_up(row, unit) - row;
     if ((row + pad) / unit % 2 == 0) pad += unit;
   }
   return Layout::strided(shape, order, pad);
+}
+
+Layout staged_layout(const Context& c, const Staged& s) {
+  Sym inner = innermost_axis(c, *s.tile, s.load->tensor, s.load->index);
+  if (!inner && !s.tile->axes.empty()) inner = s.tile->axes.back();
+  return tile_layout(c, *s.tile, inner, is_panel(c, s));
 }
 
 /// Tries to copy the tile with the bulk copy engine; leaves s alone where it cannot.
@@ -192,6 +198,49 @@ void allocate_staged(Context& c, Staged& s) {
   c.out.channels.push_back(channel);
 }
 
+/// Tiles made in shared memory are contiguous as the widest tile they are made from, or along their last axis.
+void allocate_made(Context& c, Made& m) {
+  const Tile& t = *m.tile;
+  m.inner = t.axes.back();
+  const Staged* widest = nullptr;
+  for_each_stmt(c.kernel.body, [&](const Stmt& s) {
+    auto* map = std::get_if<Map>(&s.node);
+    if (!map || map->tile != t.sym) return;
+    for (Sym read : tensors_read(map->value)) {
+      const Staged* staged = c.find_staged(read);
+      if (staged && (!widest || staged->tile->axes.size() > widest->tile->axes.size())) widest = staged;
+    }
+  });
+  if (widest) {
+    const Sym inner = innermost_axis(c, *widest->tile, widest->load->tensor, widest->load->index);
+    if (inner && std::find(t.axes.begin(), t.axes.end(), inner) != t.axes.end()) m.inner = inner;
+  }
+  Layout layout = tile_layout(c, t, m.inner, m.tensor_core);
+  Buffer& b = add_local(c, t.sym, t.axes, t.dtype, std::move(layout), "made by all threads");
+  if (m.tensor_core) b.alignment = panel_alignment;
+}
+
+/// Which terms of a product are present, where FMA instructions need it in other threads than those that know.
+void allocate_condition(Context& c, const Product& p) {
+  if (!p.condition_tile) return;
+  std::vector<int64_t> shape;
+  std::vector<int> order;
+  for (Sym a : p.condition_axes) {
+    order.insert(order.begin(), int(shape.size()));
+    shape.push_back(c.distribution.extent(a));
+  }
+  add_local(c, p.condition_tile, p.condition_axes, DType::boolean, Layout::strided(shape, order, shape.size() > 1 ? 4 : 0), "terms that are present");
+  if (!p.condition_registers) return;
+  Buffer b;
+  b.sym = p.condition_registers;
+  b.axes = p.condition_axes;
+  b.dtype = DType::boolean;
+  b.space = Space::Registers;
+  b.layout = c.distribution.layout(b.axes);
+  b.role = c.compute_role;
+  c.out.buffers.push_back(std::move(b));
+}
+
 /// FMA products read their register operand from shared memory where the threads that need it are not those that hold it.
 void allocate_scratch(Context& c, Product& p) {
   const bool fma_masked = p.tensor_core && p.in_masked && p.dot->present;
@@ -257,18 +306,6 @@ void check_registers(const Context& c) {
   }
 }
 
-void check_shared(const Context& c) {
-  const int64_t needed = c.out.local_bytes();
-  if (needed <= c.machine.shared_bytes) return;
-  std::string parts;
-  for (const Buffer& b : c.out.buffers)
-    if (b.space == Space::Local && !b.shares)
-      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", b.sym.name(), b.slot_bytes() * b.slots);
-  throw UserError(Span{},
-                  fmt::format("kernel {} needs {} bytes of shared memory of {} ({})", c.out.name, needed, c.machine.shared_bytes, parts),
-                  "use smaller chunks, fewer stages or smaller blocks");
-}
-
 void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
   const Expr use = c.use(s, at);
   if (!s.loops.empty()) out.push_back({Wait{s.channel, false, use}, {}});
@@ -297,10 +334,25 @@ void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
 
 void allocate(Context& c) {
   for (Staged& s : c.staged) allocate_staged(c, s);
-  for (Product& p : c.products) allocate_scratch(c, p);
+  for (Made& m : c.made) allocate_made(c, m);
+  for (Product& p : c.products) {
+    allocate_scratch(c, p);
+    allocate_condition(c, p);
+  }
   allocate_registers(c);
   check_registers(c);
-  check_shared(c);
+}
+
+void check_shared(const Context& c) {
+  const int64_t needed = c.out.local_bytes();
+  if (needed <= c.machine.shared_bytes) return;
+  std::string parts;
+  for (const Buffer& b : c.out.buffers)
+    if (b.space == Space::Local && !b.shares)
+      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", b.sym.name(), b.slot_bytes() * b.slots);
+  throw UserError(Span{},
+                  fmt::format("kernel {} needs {} bytes of shared memory of {} ({})", c.out.name, needed, c.machine.shared_bytes, parts),
+                  "use smaller chunks, fewer stages or smaller blocks");
 }
 
 Role loading_role(Context& c) {

@@ -204,6 +204,13 @@ void BodyBuilder::map(const Map& s, const Position& at, Ops& out) {
   for (const Product& p : c_.products)
     if (p.tensor_core && (p.a == s.tile || p.b == s.tile)) value = clipped(value, p.dot->axes, at.masked, Expr(0));
   if (value == at_own_axes(s.tile)) return;
+  if (const Made* made = c_.find_made(s.tile)) {
+    out.push_back({Barrier{0, Scope::Role}, "readers of " + s.tile.name() + " are done"});
+    out.push_back({MapOp{s.tile, value, c_.frame(at), uses({value}, at)}, {}});
+    if (made->tensor_core) out.push_back({ProxyFence{}, {}});
+    out.push_back({Barrier{0, Scope::Role}, {}});
+    return;
+  }
   out.push_back({MapOp{s.tile, value, c_.frame(at), uses({value}, at)}, {}});
 }
 
@@ -219,8 +226,46 @@ Sym BodyBuilder::scratch(Sym result, int64_t elements, DType dtype) {
   return b.sym;
 }
 
+Expr BodyBuilder::exchanged(const Reduce& s, Expr value, const Position& at, Ops& out) {
+  const std::vector<Sym>& result = c_.tile(s.tile).axes;
+  std::vector<Sym> moved;
+  for (Sym t : tensors_read(value)) {
+    if (t.kind() != SymbolKind::Tile || !in_registers(t)) continue;
+    const std::vector<Sym>& axes = c_.out.buffer(t).axes;
+    const bool apart = std::any_of(s.axes.begin(), s.axes.end(), [&](Sym k) {
+      return std::find(axes.begin(), axes.end(), k) != axes.end() && std::any_of(result.begin(), result.end(), [&](Sym a) { return c_.distribution.collide(k, a); });
+    });
+    if (apart) moved.push_back(t);
+  }
+  if (moved.empty()) return value;
+  out.push_back({Barrier{0, Scope::Role}, {}});
+  for (Sym t : moved) {
+    Sym& copy = copies_[t];
+    if (!copy) {
+      const Buffer of = c_.out.buffer(t);
+      Buffer b;
+      b.sym = copy = Sym::fresh({.name = t.name() + "_shared", .kind = SymbolKind::Tile});
+      b.axes = of.axes;
+      b.dtype = of.dtype;
+      b.space = Space::Local;
+      std::vector<int> order;
+      for (size_t a = of.axes.size(); a-- > 0;) order.push_back(int(a));
+      b.layout = Layout::strided(of.layout.shape(), order, of.axes.size() > 1 ? std::max(1, 16 / bytes(of.dtype)) : 0);
+      b.comment = "for reductions by other threads";
+      c_.out.buffers.push_back(b);
+    }
+    out.push_back({MapOp{copy, at_own_axes(t), c_.frame(at), {}}, {}});
+  }
+  out.push_back({Barrier{0, Scope::Role}, {}});
+  return rewrite(value, [&](Expr x) {
+    if (!x.is(Op::Read) || std::find(moved.begin(), moved.end(), x->sym) == moved.end()) return x;
+    return read(copies_.at(x->sym), x.args());
+  });
+}
+
 void BodyBuilder::reduce(const Reduce& s, const Position& at, Ops& out) {
   Expr value = at.masked && s.masked ? s.masked : s.value;
+  value = exchanged(s, value, at, out);
   value = clipped(value, s.axes, at.masked, identity(s.reducer));
   ReduceOp op;
   op.buffer = s.tile;

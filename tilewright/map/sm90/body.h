@@ -1,5 +1,6 @@
 // Inside of the mapping: statements of the computing role to ops.
 #pragma once
+#include <map>
 #include <set>
 
 #include "tilewright/map/sm90/context.h"
@@ -54,9 +55,12 @@ class BodyBuilder {
   Expr clipped(Expr value, const std::vector<Sym>& axes, bool masked, Expr otherwise) const;
   Expr at_own_axes(Sym buffer) const;
   Sym scratch(Sym result, int64_t elements, DType dtype);
+  /// Copies register tiles that the reduction needs in other threads to shared memory; the value reads them there.
+  Expr exchanged(const Reduce& s, Expr value, const Position& at, Ops& out);
   bool tensor_core(const Stmt& s) const;
 
   Context& c_;
+  std::map<Sym, Sym> copies_;  ///< register tile → its copy in shared memory
 };
 
 /// The narrowest scope of threads that must take the same branch around the ops.

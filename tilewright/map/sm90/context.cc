@@ -46,6 +46,12 @@ Staged* Context::find_staged(Sym tile) {
   return nullptr;
 }
 
+Made* Context::find_made(Sym tile) {
+  for (Made& m : made)
+    if (m.tile->sym == tile) return &m;
+  return nullptr;
+}
+
 Product& Context::product(const Dot& dot) {
   for (Product& p : products)
     if (p.dot == &dot) return p;

@@ -16,6 +16,8 @@ namespace tilewright::hopper {
 /// A Dot and how it is computed.
 struct Product {
   const Dot* dot = nullptr;
+  const Body* body = nullptr;      ///< where it stands
+  size_t number = 0;               ///< statement of the body
   bool in_masked = false;          ///< some masked segment runs it
   Sym a, b;                        ///< operands in the order of the atom: a has the rows
   Sym row, column;                 ///< axes of the result; null where it has none
@@ -23,6 +25,26 @@ struct Product {
   std::string atom;
   Sym scratch;                     ///< Local copy of a register operand for FMA products; null: not needed
   Sym scratched;                   ///< the operand copied there
+
+  /// How terms that are absent contribute nothing in masked chunks.
+  enum class Absent : uint8_t {
+    None,          ///< none is
+    Zero,          ///< the register operand is zero there
+    Select,        ///< the register operand is set to zero there first
+    Instructions,  ///< FMA instructions skip them
+  } absent = Absent::None;
+  Expr condition;                  ///< present, for FMA: parts that other threads know are read from condition_tile
+  Sym condition_tile;              ///< Local; null: not needed
+  Sym condition_registers;         ///< the same in registers, from where it is copied; null: not needed
+  Expr condition_value;            ///< what condition_tile holds
+  std::vector<Sym> condition_axes;
+};
+
+/// A tile that the computing threads make in shared memory, because two of its axes would lie along the same threads.
+struct Made {
+  const Tile* tile = nullptr;
+  Sym inner;                       ///< the axis that is contiguous
+  bool tensor_core = false;        ///< some product reads it through the asynchronous proxy
 };
 
 /// A tile at Level::Shared.
@@ -73,11 +95,13 @@ struct Context {
   Distribution distribution;
   std::vector<Product> products;
   std::vector<Staged> staged;
+  std::vector<Made> made;
   std::vector<const Loop*> loops;
 
   const Tile& tile(Sym s) const { return kernel.tile(s); }
   const KernelAxis& axis(Sym index) const { return kernel.axis(index); }
   Staged* find_staged(Sym tile);
+  Made* find_made(Sym tile);
   Product& product(const Dot& dot);
   /// Number of elements of an axis in a tile, padding included.
   int64_t extent(Sym axis) const;
@@ -98,10 +122,17 @@ struct Context {
 };
 
 void survey(Context& c);
+/// Register tiles with two axes along the same threads, and the loads they are made from, go to shared memory. UserError where threads hold what such
+/// a tile is made from.
+void share_crowded(Context& c);
+/// How the product leaves out absent terms in masked chunks. UserError where no thread can know which are.
+void choose_absent(Context& c, Product& p);
 void allocate(Context& c);
 Role loading_role(Context& c);
 Role computing_role(Context& c);
 void collect_arguments(Context& c);
+/// UserError when the buffers in shared memory need more than there is.
+void check_shared(const Context& c);
 
 /// Tiles that a statement reads (bodies of When included) or writes.
 std::vector<Sym> tiles_read(const Context& c, const Stmt& s);

@@ -122,6 +122,15 @@ Layout Distribution::layout(const std::vector<Sym>& axes) const {
   return Layout(std::move(shape), std::move(digits));
 }
 
+bool Distribution::collide(Sym a, Sym b) const {
+  auto x = parts_.find(a), y = parts_.find(b);
+  if (a == b || x == parts_.end() || y == parts_.end()) return false;
+  for (const Part& p : x->second)
+    for (const Part& q : y->second)
+      if (p.to == Digit::To::Owner && q.to == Digit::To::Owner && std::max(p.stride, q.stride) < std::min(p.stride * p.extent, q.stride * q.extent)) return true;
+  return false;
+}
+
 Scope Distribution::across(const std::vector<Sym>& axes) const {
   Scope scope = Scope::Thread;
   for (Sym axis : axes) {

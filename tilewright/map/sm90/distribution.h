@@ -44,6 +44,8 @@ class Distribution {
   int64_t threads() const { return threads_; }
   /// UserError when two axes of the tile lie along the same threads.
   Layout layout(const std::vector<Sym>& axes) const;
+  /// Some threads select coordinates along both axes.
+  bool collide(Sym a, Sym b) const;
   /// The narrowest scope that holds all owners among which elements along the axes lie.
   Scope across(const std::vector<Sym>& axes) const;
 

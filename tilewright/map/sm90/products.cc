@@ -1,6 +1,8 @@
 // Products: on tensor cores, by FMA instructions, and the choice between them where absent elements may be non-finite.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/sm90/body.h"
 #include "tilewright/support/error.h"
@@ -19,19 +21,31 @@ void BodyBuilder::issue(const Dot& s, const Position& at, Ops& out) {
 void BodyBuilder::multiply_by_fma(const Dot& s, const Position& at, bool test_only, Ops& out) {
   const Product& p = c_.product(s);
   Sym a = p.a, b = p.b;
-  if (p.scratch) {
-    const bool rows = c_.row && std::find(c_.tile(p.scratched).axes.begin(), c_.tile(p.scratched).axes.end(), c_.row) !=
-                                    c_.tile(p.scratched).axes.end();
+  const bool condition = at.masked && s.present;
+  const bool share = condition && p.condition_tile;
+  if (p.scratch || share) {
+    auto has_row = [&](const std::vector<Sym>& axes) { return c_.row && std::find(axes.begin(), axes.end(), c_.row) != axes.end(); };
     // Rows belong to one warp, so only its threads exchange them.
+    const bool rows = (!p.scratch || has_row(c_.tile(p.scratched).axes)) && (!share || has_row(p.condition_axes));
     const Scope scope = rows ? Scope::Warp : Scope::Role;
-    const Expr value = clipped(at_own_axes(p.scratched), s.axes, false, Expr(0));
     out.push_back({Barrier{0, scope}, {}});
-    out.push_back({MapOp{p.scratch, value, c_.frame(at), {}}, {}});
+    if (p.scratch) {
+      const Expr value = clipped(at_own_axes(p.scratched), s.axes, false, Expr(0));
+      out.push_back({MapOp{p.scratch, value, c_.frame(at), {}}, {}});
+      (a == p.scratched ? a : b) = p.scratch;
+    }
+    if (share) {
+      Expr value = p.condition_value;
+      if (p.condition_registers) {
+        out.push_back({MapOp{p.condition_registers, value, c_.frame(at), uses({value}, at)}, {}});
+        value = at_own_axes(p.condition_registers);
+      }
+      out.push_back({MapOp{p.condition_tile, value, c_.frame(at), uses({value}, at)}, {}});
+    }
     out.push_back({Barrier{0, scope}, {}});
-    (a == p.scratched ? a : b) = p.scratch;
   }
   Expr value = at_own_axes(a) * at_own_axes(b);
-  if (at.masked && s.present) value = select(s.present, value, Expr(0));
+  if (condition) value = select(p.condition, value, Expr(0));
   value = clipped(value, s.axes, at.masked, Expr(0));
   ReduceOp op;
   op.buffer = s.tile;
@@ -77,10 +91,20 @@ void BodyBuilder::multiply_now(const Statements& dots, const Position& at, Ops& 
   Statements together;
   for (const Stmt* s : dots) {
     const Dot& dot = std::get<Dot>(s->node);
-    if (at.masked && dot.present && c_.product(dot).scratch)
-      tested(dot, at, out);
-    else
+    const Product& p = c_.product(dot);
+    if (!at.masked || p.absent == Product::Absent::None) {
       together.push_back(s);
+      continue;
+    }
+    if (p.absent == Product::Absent::Instructions) {
+      multiply_by_fma(dot, at, true, out);
+      continue;
+    }
+    if (p.absent == Product::Absent::Select) {
+      const Expr value = select(dot.present, at_own_axes(p.a), Expr(0));
+      out.push_back({MapOp{p.a, value, c_.frame(at), uses({value}, at)}, "absent terms"});
+    }
+    tested(dot, at, out);
   }
   if (together.empty()) return;
   out.push_back({MmaFence{}, {}});

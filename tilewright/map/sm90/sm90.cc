@@ -1,7 +1,11 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/placement.h"
 #include "tilewright/map/sm90/context.h"
+#include "tilewright/support/error.h"
 
 namespace tilewright {
 namespace hopper {
@@ -46,7 +50,7 @@ struct LiteralSizes {
 
 MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel& k, const Machine& m, LayoutClass layout,
                         const LiteralSizes& literal_sizes, std::vector<LayoutGuard>& guards) {
-  Context c{p, t, k, m, layout, {}, {}, 0, 1, -1, 0, false, {}, {}, {}, {}, {}, {}, {}};
+  Context c{p, t, k, m, layout, {}, {}, 0, 1, -1, 0, false, {}, {}, {}, {}, {}, {}, {}, {}};
   literal_sizes(c.kernel.body);
   for (KernelAxis& a : c.kernel.inner) literal_sizes(a);
   for (KernelAxis& a : c.kernel.grid) literal_sizes(a);
@@ -63,6 +67,7 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
     c.out.roles[0].registers = compute;
     c.out.roles[1].registers = load;
   }
+  check_shared(c);
   collect_arguments(c);
   for (const LayoutGuard& g : c.guards) {
     auto known = std::find_if(guards.begin(), guards.end(), [&](const LayoutGuard& x) { return x.tensor == g.tensor; });
@@ -98,6 +103,10 @@ MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Ma
   literal_sizes.sizes.insert(literal_sizes.sizes.end(), baked.sizes.begin(), baked.sizes.end());
   for (const TileKernel& k : t.kernels)
     out.kernels.push_back(hopper::map_kernel(elaborated, t, k, m, layout, literal_sizes, out.layout));
+  if (const std::vector<std::string> faults = misplaced(out); !faults.empty()) {
+    throw UserError(Span{}, fmt::format("the program needs an exchange among threads that is not mapped to sm_90a: {}", faults[0]),
+                    "write the operand at fault as an input, cut one of the axes in blocks of one element, or run the program on a CPU");
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/support/error.h"
+#include "tilewright/tile/statements.h"
 
 namespace tilewright::hopper {
 namespace {
@@ -24,7 +25,8 @@ bool has_masked(const Loop* loop) {
 }
 
 void walk(Context& c, const Body& body, const Loop* loop) {
-  for (const Stmt& s : body) {
+  for (size_t number = 0; number < body.size(); ++number) {
+    const Stmt& s = body[number];
     if (auto* load = std::get_if<Load>(&s.node)) {
       const Tile& tile = c.tile(load->tile);
       if (tile.level != Level::Shared) continue;
@@ -41,6 +43,8 @@ void walk(Context& c, const Body& body, const Loop* loop) {
     } else if (auto* dot = std::get_if<Dot>(&s.node)) {
       Product p;
       p.dot = dot;
+      p.body = &body;
+      p.number = number;
       p.in_masked = has_masked(loop);
       c.products.push_back(p);
     } else if (auto* inner = std::get_if<Loop>(&s.node)) {
@@ -55,12 +59,19 @@ void walk(Context& c, const Body& body, const Loop* loop) {
 
 /// The fragment family needs one axis of rows: the first blocked axis of the grid that a product's result has.
 Sym find_row(const Context& c) {
-  for (const KernelAxis& a : c.kernel.grid) {
-    if (a.kind != KernelAxis::Kind::Group || a.block <= 1) continue;
-    for (const Product& p : c.products)
-      if (contains(c.tile(p.dot->tile).axes, a.index)) return a.index;
-  }
+  std::vector<Sym> axes;
+  for_each_stmt(c.kernel.body, [&](const Stmt& s) {
+    if (auto* dot = std::get_if<Dot>(&s.node)) axes = axes_union(axes, c.tile(dot->tile).axes);
+  });
+  for (const KernelAxis& a : c.kernel.grid)
+    if (a.kind == KernelAxis::Kind::Group && a.block > 1 && contains(axes, a.index)) return a.index;
   return {};
+}
+
+bool multiplies(const Context& c) {
+  bool found = false;
+  for_each_stmt(c.kernel.body, [&](const Stmt& s) { found = found || std::holds_alternative<Dot>(s.node); });
+  return found;
 }
 
 void orient(const Context& c, Product& p) {
@@ -93,6 +104,8 @@ void choose_unit(Context& c, Product& p) {
   // A partial chunk of 16 would contract elements of the next chunk; a whole axis is padded with zeros.
   if (contracted.kind != KernelAxis::Kind::Whole && contracted.block % 16 != 0) return;
   if (registers && a.axes != std::vector<Sym>{p.row, k}) return;
+  // A made operand is laid out in whole panels, which its own operands must cover.
+  if (c.find_made(b.sym) && (c.axis(k).block % 64 != 0 || c.axis(p.column).block % 64 != 0)) return;
   int64_t n = (c.axis(p.column).block + 7) / 8 * 8;
   int pieces = 1;
   while (n > 256 * pieces) ++pieces;
@@ -201,23 +214,29 @@ void survey(Context& c) {
     throw UserError(Span{}, fmt::format("roles {}+{} need {} threads, a block has {}", c.loaders, c.groups,
                                         (c.loaders + c.groups) * 128, c.machine.threads_per_block));
   }
+  c.has_products = multiplies(c);
+  if (c.has_products) {
+    c.row = find_row(c);
+    share_crowded(c);
+  }
   walk(c, c.kernel.body, nullptr);
-  c.has_products = !c.products.empty();
   if (!c.has_products) {
     c.loaders = c.staged.empty() ? 0 : c.loaders;
     place_rows(c);
     return;
   }
-  c.row = find_row(c);
   for (Product& p : c.products) {
     orient(c, p);
     choose_unit(c, p);
+    choose_absent(c, p);
   }
   place_fragments(c);
   for (const Product& p : c.products) {
     if (!p.tensor_core) continue;
-    for (Sym operand : {p.a, p.b})
+    for (Sym operand : {p.a, p.b}) {
       if (Staged* s = c.find_staged(operand)) s->tensor_core = true;
+      if (Made* m = c.find_made(operand)) m->tensor_core = true;
+    }
   }
 }
 
