@@ -323,8 +323,7 @@ void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
     }
     return;
   }
-  // The threads of this role learn of the release one by one; a slot is written again by other threads than before.
-  if (!s.loops.empty()) out.push_back({Barrier{0, Scope::Role}, {}});
+  // A slot may be written by other threads than before: each has waited for readers, and those for all warps that wrote it.
   out.push_back({Copy{"copy.plain", s.tile->sym, use, s.load->tensor, s.load->index, c.frame(at), s.load->present}, {}});
   if (s.tensor_core) out.push_back({ProxyFence{}, {}});
   out.push_back({Arrive{s.channel, true, use, Scope::Warp}, {}});
