@@ -1,6 +1,9 @@
 // Every example on every target that needs no GPU, over dtypes and ragged sizes. With TILEWRIGHT_SWEEP=full every pair of sizes up to 1000 runs on
 // every target; otherwise a selection that takes a minute.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 #include "tests/support/examples.h"
 
@@ -9,9 +12,31 @@ namespace {
 
 struct On {
   Target target, mapping;
+  const char* name;
 };
-const On kTargets[] = {{Target::Cpu, Target::Cpu}, {Target::Interp, Target::Cuda}, {Target::InterpMapped, Target::Cuda}, {Target::InterpMapped, Target::Cpu}};
+const On kTargets[] = {{Target::Cpu, Target::Cpu, "Cpu"},
+                       {Target::Interp, Target::Cuda, "Interp"},
+                       {Target::InterpMapped, Target::Cuda, "InterpMappedCuda"},
+                       {Target::InterpMapped, Target::Cpu, "InterpMappedCpu"}};
 const DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
+
+/// One target and one dtype of the inputs: each pair is a test of its own, so that a full sweep can be sharded
+/// (GTEST_TOTAL_SHARDS, GTEST_SHARD_INDEX).
+class CheckExamples : public ::testing::TestWithParam<std::tuple<On, DType>> {
+ protected:
+  const On& on() const { return std::get<0>(GetParam()); }
+  void expect(CheckCase c) const {
+    c.dtype = std::get<1>(GetParam());
+    c.target = on().target;
+    c.mapping = on().mapping;
+    expect_check(c);
+  }
+  template <class Make>
+  void sweep(const Make& make) const;
+};
+
+INSTANTIATE_TEST_SUITE_P(Targets, CheckExamples, ::testing::Combine(::testing::ValuesIn(kTargets), ::testing::ValuesIn(kTypes)),
+                         [](const auto& of) { return fmt::format("{}_{}", std::get<0>(of.param).name, name(std::get<1>(of.param))); });
 
 /// The CPU takes all pairs up to 129; interpreters a selection that meets each boundary.
 bool selected(const On& on, int64_t a, int64_t b) {
@@ -22,18 +47,10 @@ bool selected(const On& on, int64_t a, int64_t b) {
 }
 
 template <class Make>
-void sweep(const Make& make) {
-  for (const On& on : kTargets)
-    for (DType t : kTypes)
-      for (int64_t a : ragged_sizes())
-        for (int64_t b : ragged_sizes())
-          if (selected(on, a, b)) {
-            CheckCase c = make(a, b);
-            c.dtype = t;
-            c.target = on.target;
-            c.mapping = on.mapping;
-            expect_check(c);
-          }
+void CheckExamples::sweep(const Make& make) const {
+  for (int64_t a : ragged_sizes())
+    for (int64_t b : ragged_sizes())
+      if (selected(on(), a, b)) expect(make(a, b));
 }
 
 CheckCase attention_case(const char* program, int64_t i, int64_t j, int64_t d) {
@@ -44,12 +61,12 @@ CheckCase attention_case(const char* program, int64_t i, int64_t j, int64_t d) {
   return c;
 }
 
-TEST(CheckExamples, GlobalAttention128) { sweep([](int64_t i, int64_t j) { return attention_case("pf_global", i, j, 128); }); }
-TEST(CheckExamples, GlobalAttention64) { sweep([](int64_t i, int64_t j) { return attention_case("pf_global", i, j, 64); }); }
-TEST(CheckExamples, CausalAttention128) { sweep([](int64_t i, int64_t j) { return attention_case("pf_causal", i, j, 128); }); }
-TEST(CheckExamples, CausalAttention64) { sweep([](int64_t i, int64_t j) { return attention_case("pf_causal", i, j, 64); }); }
+TEST_P(CheckExamples, GlobalAttention128) { sweep([](int64_t i, int64_t j) { return attention_case("pf_global", i, j, 128); }); }
+TEST_P(CheckExamples, GlobalAttention64) { sweep([](int64_t i, int64_t j) { return attention_case("pf_global", i, j, 64); }); }
+TEST_P(CheckExamples, CausalAttention128) { sweep([](int64_t i, int64_t j) { return attention_case("pf_causal", i, j, 128); }); }
+TEST_P(CheckExamples, CausalAttention64) { sweep([](int64_t i, int64_t j) { return attention_case("pf_causal", i, j, 64); }); }
 
-TEST(CheckExamples, RowSoftmax) {
+TEST_P(CheckExamples, RowSoftmax) {
   sweep([](int64_t r, int64_t j) {
     CheckCase c;
     c.program = "softmax";
@@ -58,7 +75,7 @@ TEST(CheckExamples, RowSoftmax) {
   });
 }
 
-TEST(CheckExamples, RowSoftmaxStreamed) {
+TEST_P(CheckExamples, RowSoftmaxStreamed) {
   sweep([](int64_t r, int64_t j) {
     CheckCase c;
     c.program = "softmax";
@@ -68,38 +85,27 @@ TEST(CheckExamples, RowSoftmaxStreamed) {
   });
 }
 
-TEST(CheckExamples, LayernormMatmul) {
-  for (int64_t features : {0, 129, 4096})
-    sweep([&](int64_t r, int64_t n) {
-      CheckCase c;
-      c.program = "layernorm_matmul";
-      if (r * n == 1) c.slack = 8;
-      c.sizes = {{"r", r}, {"n", n}};
-      c.literals = {{"c", features}};
-      if (features == 4096 && !full_sweep() && r * n > 129 * 64) c.sizes = {{"r", 3}, {"n", 5}};
-      return c;
-    });
+CheckCase layernorm_case(int64_t r, int64_t n, int64_t features) {
+  CheckCase c;
+  c.program = "layernorm_matmul";
+  if (r * n == 1) c.slack = 8;
+  c.sizes = {{"r", r}, {"n", n}};
+  c.literals = {{"c", features}};
+  if (features == 4096 && !full_sweep() && r * n > 129 * 64) c.sizes = {{"r", 3}, {"n", 5}};
+  return c;
 }
 
-TEST(CheckExamples, SplitAndMerged) {
-  for (DType t : kTypes)
-    for (const On& on : kTargets) {
-      CheckCase c = attention_case("pf_causal", 70, 300, 64);
-      c.dtype = t;
-      c.target = on.target;
-      c.mapping = on.mapping;
-      c.schedule = "stream j=32; split j=64";
-      expect_check(c);
-      CheckCase l;
-      l.program = "layernorm_matmul";
-      l.sizes = {{"r", 5}, {"n", 70}};
-      l.literals = {{"c", 1000}};
-      l.dtype = t;
-      l.target = on.target;
-      l.mapping = on.mapping;
-      l.schedule = "stream c=16; split c=64";
-      expect_check(l);
-    }
+TEST_P(CheckExamples, LayernormMatmulOfNothing) { sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 0); }); }
+TEST_P(CheckExamples, LayernormMatmul129) { sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 129); }); }
+TEST_P(CheckExamples, LayernormMatmul4096) { sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 4096); }); }
+
+TEST_P(CheckExamples, SplitAndMerged) {
+  CheckCase c = attention_case("pf_causal", 70, 300, 64);
+  c.schedule = "stream j=32; split j=64";
+  expect(c);
+  CheckCase l = layernorm_case(5, 70, 1000);
+  l.schedule = "stream c=16; split c=64";
+  expect(l);
 }
 
 }  // namespace

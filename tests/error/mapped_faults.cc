@@ -47,6 +47,22 @@ TEST_F(MappedFaults, MissingFullWait) {
   expect_fault(s, {Kind::EarlyRead}, {"S = Q . K", "K slot 1", "t = 1", "role compute", "wait for full"});
 }
 
+TEST_F(MappedFaults, ThreadsReportTheSameFault) {
+  s = pipeline_sample(700, 400);
+  ASSERT_TRUE(remove_op<Wait>(compute(), 1, wait_on(1, true)));
+  auto message = [&](int threads) -> std::string {
+    try {
+      s.run({5, Mode::Random}, threads);
+    } catch (const MappedFault& f) {
+      return f.what();
+    }
+    return "";
+  };
+  const std::string alone = message(1);
+  EXPECT_NE(alone, "");
+  for (int threads : {2, 4, 7}) EXPECT_EQ(message(threads), alone);
+}
+
 TEST_F(MappedFaults, MissingFullWaitOfTheFirstOperand) {
   ASSERT_TRUE(remove_op<Wait>(compute(), 0, wait_on(0, true)));
   expect_fault(s, {Kind::EarlyRead}, {"S = Q . K", "Q is read"});

@@ -77,12 +77,12 @@ void fill_program(MappedSample& s, Axis i, Axis j, Axis d, Axis e, std::vector<S
 
 }  // namespace
 
-double MappedSample::run(const Adversary& adversary) const {
+double MappedSample::run(const Adversary& adversary, int threads) const {
   HostArray out(output_dtype, output_shape);
   for (int64_t k = 0; k < out.elements(); ++k) out.set(k, NAN);
   std::map<std::string, ArrayView> views;
   for (auto& [name, array] : inputs) views[name] = array.view();
-  interpret(program, mapped, sizes, views, {}, {{output, out.target()}}, adversary);
+  interpret(program, mapped, sizes, views, {}, {{output, out.target()}}, adversary, threads);
   double worst = 0;
   for (int64_t k = 0; k < out.elements(); ++k) {
     double difference = std::fabs(out.at(k) - expected[size_t(k)]);

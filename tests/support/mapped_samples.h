@@ -19,7 +19,7 @@ struct MappedSample {
   double tolerance = 0;          ///< absolute
 
   /// Interprets and returns the largest difference from `expected` (infinite when something was not written).
-  double run(const Adversary& adversary = {}) const;
+  double run(const Adversary& adversary = {}, int threads = 1) const;
   MappedKernel& kernel() { return mapped.kernels[0]; }
   Role& role(const std::string& name);
 };

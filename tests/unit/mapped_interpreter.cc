@@ -19,6 +19,11 @@ void expect_right(const MappedSample& s, int seeds) {
 
 TEST(MappedInterpreter, PipelineUnderManySeeds) { expect_right(pipeline_sample(130, 190), 100); }
 
+TEST(MappedInterpreter, BlocksInThreads) {
+  const MappedSample s = pipeline_sample(700, 190);
+  for (int threads : {2, 5, 9}) EXPECT_LE(s.run({3, Mode::Random}, threads), s.tolerance);
+}
+
 TEST(MappedInterpreter, PipelineOfAwkwardSizes) {
   for (auto [rows, columns] : {std::pair<int64_t, int64_t>{1, 1}, {64, 64}, {129, 63}, {256, 321}, {5, 400}})
     expect_right(pipeline_sample(rows, columns), 4);

@@ -278,7 +278,8 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
       const Tensor& t = bound.tensors.at(o.sym);
       results[o.sym.name()] = MutableArray{t.dtype, t.data, t.shape, t.strides};
     }
-    interpret(impl_->compilation.elaborated, v.mapped, bound.sizes, views, params, results);
+    interpret(impl_->compilation.elaborated, v.mapped, bound.sizes, views, params, results, {},
+              impl_->options.threads > 0 ? impl_->options.threads : default_threads());
     return;
   }
   if (impl_->options.target == Target::Cuda) cuda::use_device(impl_->options.device);

@@ -3,6 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/interpreter_runner.h"
 
@@ -64,6 +71,29 @@ Sizes all_sizes(const MappedProgram& m, const Sizes& given) {
   return sizes;
 }
 
+/// All blocks of one kernel, in threads; rethrows what the lowest block that failed threw.
+void run_blocks(const Environment& env, const MappedKernel& kernel, int number, const Adversary& adversary, int threads) {
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::atomic<int64_t> next = 0, failed = std::numeric_limits<int64_t>::max();
+  auto work = [&] {
+    int64_t block = -1;
+    try {
+      Environment own = env;
+      emulation::Runner runner(own, kernel, number, adversary);
+      while ((block = next++) < std::min<int64_t>(runner.blocks(), failed)) runner.run_block(block);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (block < failed) failed = block, failure = std::current_exception();
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
+  work();
+  for (std::thread& t : helpers) t.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
 }  // namespace
 
 const char* name(MappedFault::Kind k) {
@@ -84,7 +114,8 @@ const char* name(MappedFault::Kind k) {
 }
 
 void interpret(const Program& p, const MappedProgram& m, const Sizes& given, const std::map<std::string, ArrayView>& inputs,
-               const std::map<std::string, double>& params, const std::map<std::string, MutableArray>& outputs, const Adversary& adversary) {
+               const std::map<std::string, double>& params, const std::map<std::string, MutableArray>& outputs, const Adversary& adversary,
+               int threads) {
   Environment env{p, m, {}, {}, {}};
   const Sizes sizes = all_sizes(m, given);
   Bindings values;
@@ -152,7 +183,7 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given, con
       TW_CHECK(it != strides.end(), fmt::format("{} has no dimension {}", a.tensor.name(), a.dim));
       env.scalars.set(env.symbols.slot(a.sym), double(it->second));
     }
-    emulation::Runner(env, m.kernels[k], int(k), adversary).run();
+    run_blocks(env, m.kernels[k], int(k), adversary, threads);
   }
 }
 

@@ -34,10 +34,10 @@ struct Adversary {
   enum class Mode : uint8_t { Random, Eager, Lazy } mode = Mode::Random;  ///< Lazy: completions at the last legal moment; Eager: at once
 };
 
-/// Interprets all kernels, all blocks one after another. Throws MappedFault with op, buffer, slot and iteration in the
-/// message. UserError: a missing array, a wrong shape, an integer divided by zero.
+/// Interprets all kernels, their blocks shared out between `threads` threads (at least 1); results and faults do not depend on
+/// how many. Throws the MappedFault of the first faulty block, with op, buffer, slot and iteration in the message. UserError: a missing array, a wrong shape, an integer divided by zero.
 void interpret(const Program& elaborated, const MappedProgram& m, const Sizes& sizes,
                const std::map<std::string, ArrayView>& inputs, const std::map<std::string, double>& params,
-               const std::map<std::string, MutableArray>& outputs, const Adversary& adversary = {});
+               const std::map<std::string, MutableArray>& outputs, const Adversary& adversary = {}, int threads = 1);
 
 }  // namespace tilewright

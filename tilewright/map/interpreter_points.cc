@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
 
 #include "tilewright/support/error.h"
 
@@ -372,7 +375,7 @@ Array& Runner::array(Sym s, size_t rank) {
 
 double Runner::load_array(RoleState& r, const Array& a, int64_t offset) {
   if (!a.writer.empty()) {
-    int64_t writer = a.writer[offset];
+    const int64_t writer = std::atomic_ref(const_cast<int64_t&>(a.writer[offset])).load(std::memory_order_relaxed);
     if (writer == 0) fault(Kind::Uninitialised, r, fmt::format("{} is read and was never written there", a.sym.name()));
     if (writer != tag_ && writer >> 32 == tag_ >> 32)
       fault(Kind::Race, r, fmt::format("{} is read where another block of this launch writes", a.sym.name()));
@@ -382,14 +385,18 @@ double Runner::load_array(RoleState& r, const Array& a, int64_t offset) {
 
 void Runner::store_array(RoleState& r, Array& a, int64_t offset, double value) {
   TW_CHECK(a.writable, fmt::format("{} is an input and is stored to", a.sym.name()));
-  int64_t& writer = a.writer[offset];
+  // Other blocks may store to the same element at the same time.
+  static std::array<std::mutex, 64> stripes;
+  std::lock_guard lock(stripes[size_t(offset) % stripes.size()]);
+  const std::atomic_ref shared(a.writer[offset]);
+  const int64_t writer = shared.load(std::memory_order_relaxed);
   if (writer != 0 && writer != tag_ && writer >> 32 == tag_ >> 32) {
     // Blocks that cut another axis compute a shared row alike; the same bits from each are no race.
     const double stored = load_element(a.dtype, a.data, offset), mine = round_to(a.dtype, value);
     if (stored != mine && !(stored != stored && mine != mine))
       fault(Kind::Race, r, fmt::format("two blocks of this launch write different values to the same element of {}", a.sym.name()));
   }
-  writer = tag_;
+  shared.store(tag_, std::memory_order_relaxed);
   store_element(a.dtype, a.writable, offset, value);
 }
 

@@ -1,4 +1,4 @@
-// One kernel: blocks one after another, roles as resumable machines over their op trees, completions by the adversary.
+// One block of a kernel: roles as resumable machines over their op trees, completions by the adversary.
 #include "tilewright/map/interpreter_runner.h"
 
 #include <fmt/format.h>
@@ -115,32 +115,29 @@ Runner::Runner(Environment& env, const MappedKernel& kernel, int kernel_number, 
     TW_CHECK(role.threads <= 32 || role.group % 32 == 0, fmt::format("groups of role {} are no whole warps", role.name));
     racy_ = racy_ || role.threads > 1 || is_asynchronous(role.body);
   }
-}
-
-Runner::~Runner() = default;
-
-void Runner::run() {
-  std::vector<int64_t> counts;
-  int64_t blocks = 1;
   for (const KernelAxis& a : kernel_.grid) {
     int slot = env_.symbols.slot(a.index.size());
     TW_CHECK(env_.scalars.has(slot), fmt::format("the size of {} is not known", a.index.name()));
     int64_t size = int64_t(env_.scalars.value[slot]);
-    counts.push_back((size + a.block - 1) / a.block);
-    blocks *= counts.back();
+    counts_.push_back((size + a.block - 1) / a.block);
+    blocks_ *= counts_.back();
   }
-  for (int64_t number = 0; number < blocks; ++number) {
-    std::vector<int64_t> counters(counts.size());
-    int64_t rest = number;
-    for (size_t a = counts.size(); a-- > 0;) {
-      counters[a] = rest % counts[a];
-      rest /= counts[a];
-    }
-    if (kernel_.heaviest_first && !counts.empty()) counters.back() = counts.back() - 1 - counters.back();
-    start_block(number, counters);
-    run_block();
-    end_block();
+}
+
+Runner::~Runner() = default;
+
+void Runner::run_block(int64_t number) {
+  std::vector<int64_t> counters(counts_.size());
+  int64_t rest = number;
+  for (size_t a = counts_.size(); a-- > 0;) {
+    counters[a] = rest % counts_[a];
+    rest /= counts_[a];
   }
+  if (kernel_.heaviest_first && !counts_.empty()) counters.back() = counts_.back() - 1 - counters.back();
+  random_.seed((adversary_.seed * 0x9e3779b97f4a7c15u + uint64_t(kernel_number_)) * 0x9e3779b97f4a7c15u + uint64_t(number));
+  start_block(number, counters);
+  run_roles();
+  end_block();
 }
 
 void Runner::start_block(int64_t number, const std::vector<int64_t>& counters) {
@@ -224,7 +221,7 @@ void Runner::complete_one() {
     complete_copy(c.copy);
 }
 
-void Runner::run_block() {
+void Runner::run_roles() {
   std::vector<int> order(roles_.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = int(k);
   int burst = 1 << random_() % 6;

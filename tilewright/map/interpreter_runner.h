@@ -10,25 +10,28 @@ namespace tilewright::emulation {
 
 struct MmaTables;
 
-/// All that outlives a kernel.
+/// All that outlives a kernel. A copy has scalars of its own and shares the arrays.
 struct Environment {
   const Program& program;
   const MappedProgram& mapped;
   Symbols symbols;
   Scalars scalars;                               ///< sizes, params, host scalars
-  std::map<Sym, std::unique_ptr<Array>> arrays;  ///< inputs, outputs, workspaces
+  std::map<Sym, std::shared_ptr<Array>> arrays;  ///< inputs, outputs, workspaces
 };
 
 class Runner {
  public:
   Runner(Environment& env, const MappedKernel& kernel, int kernel_number, const Adversary& adversary);
   ~Runner();
-  void run();
+  int64_t blocks() const { return blocks_; }  ///< of the launch
+  /// Interprets one block. What it does depends on the adversary and `number` alone, so blocks may be shared out
+  /// between runners in threads of their own.
+  void run_block(int64_t number);
 
  private:
   // interpreter_runner.cc: blocks, roles, control flow
   void start_block(int64_t number, const std::vector<int64_t>& counters);
-  void run_block();
+  void run_roles();
   void end_block();
   bool step(RoleState& r);  ///< executes one op; false: it must wait
   bool next_op(RoleState& r);
@@ -149,7 +152,8 @@ class Runner {
   int agents_ = 0;
   bool racy_ = true;   ///< false: one thread and nothing asynchronous
   int64_t tag_ = 0;    ///< of the running block
-  int64_t block_ = 0;
+  std::vector<int64_t> counts_;  ///< blocks along each axis of the grid
+  int64_t blocks_ = 1;
   std::string block_text_;
   uint64_t next_id_ = 1;
   Points one_point_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "tilewright/support/error.h"
@@ -234,7 +235,7 @@ void PointProgram::read_array(const Instruction& i, size_t n) {
       continue;
     }
     if (!read.array->writer.empty()) {
-      int64_t writer = read.array->writer[offset];
+      const int64_t writer = std::atomic_ref(const_cast<int64_t&>(read.array->writer[offset])).load(std::memory_order_relaxed);
       if (writer != tag_ && (writer == 0 || writer >> 32 == tag_ >> 32)) {
         refuse(writer == 0 ? BadRead::Kind::Unwritten : BadRead::Kind::Foreign);
         continue;
