@@ -198,6 +198,27 @@ Unit Runner::owner_unit(const RoleState& r, int owner) const {
 
 // ---- Running ----
 
+void Runner::find_readers(RoleState& r, PointOp& op) {
+  op.readers.assign(op.program->tiles().size(), {});
+  op.readers_active = op.active;
+  std::vector<int32_t> known;  // position in the list, by element
+  for (size_t k = 0; k < op.readers.size(); ++k) {
+    const TileRead& t = op.program->tiles()[k];
+    if (buffers_[t.buffer].spec->space != Space::Local) continue;
+    std::vector<Readers>& list = op.readers[k];
+    known.assign(size_t(storages_[buffers_[t.buffer].storage].slot_elements), -1);
+    for (size_t p = 0; p < op.points.size(); ++p) {
+      if (!op.active.empty() && !op.active[p]) continue;
+      const Unit u = owner_unit(r, op.points.owner[p]);
+      int32_t& at = known[size_t(t.index[p])];
+      if (at < 0)
+        at = int32_t(list.size()), list.push_back({t.index[p], u});
+      else if (list[size_t(at)].unit.level != u.level || list[size_t(at)].unit.index != u.index)
+        list[size_t(at)].unit = cover(r, list[size_t(at)].unit, u);
+    }
+  }
+}
+
 void Runner::begin(RoleState& r, PointOp& op, const FrameScope& frame, const std::vector<Use>& uses) {
   const Points& points = op.points;
   op.clipped.clear();
@@ -216,6 +237,7 @@ void Runner::begin(RoleState& r, PointOp& op, const FrameScope& frame, const std
     for (size_t p = 0; p < points.size(); ++p) op.active[p] = (op.clipped.empty() || !op.clipped[p]) && r.active(points.owner[p]);
   }
   op.tile_slots.clear();
+  if (racy_ && (op.readers.size() != op.program->tiles().size() || op.readers_active != op.active)) find_readers(r, op);
   for (TileRead& t : op.program->tiles()) {
     const Buffer& b = *buffers_[t.buffer].spec;
     int slot = 0;
@@ -226,8 +248,7 @@ void Runner::begin(RoleState& r, PointOp& op, const FrameScope& frame, const std
       read_slot(r, b, slot);
       if (racy_) {
         Slot& s = tracked(b, slot);
-        for (size_t p = 0; p < points.size(); ++p)
-          if (op.active.empty() || op.active[p]) read_local(r, b, slot, s, t.index[p], owner_unit(r, points.owner[p]));
+        for (const Readers& e : op.readers[op.tile_slots.size()]) read_local(r, b, slot, s, e.element, e.unit);
       }
     }
     op.tile_slots.push_back(slot);

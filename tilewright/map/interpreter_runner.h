@@ -103,6 +103,7 @@ class Runner {
   Slot& tracked(const Buffer& b, int slot);  ///< with records of every element
   Unit owner_unit(const RoleState& r, int owner) const;
   void compile(RoleState& r, PointOp& op, const std::vector<Expr>& values, bool wide);
+  void find_readers(RoleState& r, PointOp& op);  ///< of its active points
   void begin(RoleState& r, PointOp& op, const FrameScope& frame, const std::vector<Use>& uses);
   double* begin_write(RoleState& r, const Buffer& b, int slot, const PointOp& op);
   /// Calls commit(point, lane) for each point that is computed; results are in the program's outputs at `lane`.

@@ -77,6 +77,12 @@ struct OpCache {
   virtual ~OpCache() = default;
 };
 
+/// The threads that read one element in one run of an op: the smallest unit that holds them all.
+struct Readers {
+  int32_t element = 0;
+  Unit unit;
+};
+
 /// An op compiled over its points.
 struct PointOp : OpCache {
   Points points;
@@ -85,6 +91,8 @@ struct PointOp : OpCache {
   std::vector<int> tile_slots;      ///< of this run, for each tile read
   std::vector<uint8_t> active;      ///< of this run: points that are computed; empty: all
   std::vector<uint8_t> clipped;     ///< of this run: points beyond an extent; empty: none
+  std::vector<std::vector<Readers>> readers;  ///< of each tile read in Local, for the points of `readers_active`
+  std::vector<uint8_t> readers_active;
   // ReduceOp
   std::vector<int64_t> extents;     ///< of the reduced axes when the points were made
   bool exchanged = false;           ///< partial results of several owners are combined
