@@ -85,7 +85,13 @@ int64_t blocks_of(const MappedKernel& k, const Sizes& sizes) {
   int64_t blocks = 1;
   for (const KernelAxis& a : k.grid) {
     const int64_t n = sizes.at(a.index.size());
-    const int64_t count = (n + a.block - 1) / a.block;
+    int64_t count = (n + a.block - 1) / a.block;
+    if (n == 0 && std::find(k.at_least_one.begin(), k.at_least_one.end(), a.index) != k.at_least_one.end()) {
+      if (a.block == 1)
+        throw UserError(Span{}, fmt::format("size({0}) is 0, and an output without the axis `{0}` is computed for each index along it", a.index.name()),
+                        fmt::format("compute that output by a program of its own, or write `group {}=64`", a.index.name()));
+      count = 1;
+    }
     if (count > 0 && blocks > (int64_t{1} << 62) / count) throw UserError(Span{}, "the grid overflows 64 bits", "use smaller sizes");
     blocks *= count;
   }

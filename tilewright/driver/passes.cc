@@ -1,11 +1,13 @@
 // The passes in order: program → elaborated → derivation → plans → tiles → mapped → source. Each is a function declared in its folder's header.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "tilewright/driver/kernel.h"
 #include "tilewright/emit/emit.h"
 #include "tilewright/program/elaborate.h"
+#include "tilewright/tile/statements.h"
 
 namespace tilewright {
 
@@ -27,6 +29,37 @@ Target plan_target(const CompileOptions& o) {
   return o.target;
 }
 
+/// Cuts the blocks of a default plan, the longest first, until its tiles fit the memory of a task on a CPU.
+void fit_task(const Compilation& c, Plan& plan) {
+  const int64_t room = this_cpu().shared_bytes;
+  const auto needed = [&] {
+    int64_t most = 0;
+    const TileProgram t = build_tiles(c.elaborated, c.derivation, plan);
+    for (const TileKernel& k : t.kernels) {
+      int64_t held = 0;
+      for (const Tile& tile : k.tiles) held += full_bytes(k, tile) / bytes(tile.dtype) * std::max<int64_t>(4, bytes(tile.dtype));
+      most = std::max(most, held);
+    }
+    return most;
+  };
+  try {
+    while (needed() > room) {
+      Cut* longest = nullptr;
+      for (Cut& cut : plan.group)
+        if (cut.block > 1 && (longest == nullptr || cut.block >= longest->block)) longest = &cut;
+      if (longest != nullptr) {
+        longest->block = longest->piece = (longest->block + 1) / 2;
+      } else if (!plan.resident && plan.chunk > 1) {
+        plan.chunk = (plan.chunk + 1) / 2;
+      } else {
+        return;  // the mapping says what does not fit
+      }
+    }
+  } catch (const UserError&) {
+    // What keeps tiles from being built is reported when the plan is used.
+  }
+}
+
 }  // namespace
 
 Compilation analyse(const Program& p, const CompileOptions& o) {
@@ -45,6 +78,8 @@ Compilation analyse(const Program& p, const CompileOptions& o) {
   c.derivation = timed("derive", &c.times, [&] { return derive(c.elaborated, stream); });
   c.plans = timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
   TW_CHECK(!c.plans.empty(), "no default plan");
+  if (plan_target(o) == Target::Cpu && o.schedule.empty())
+    for (GuardedPlan& g : c.plans) fit_task(c, g.plan);
   if (!o.schedule.empty()) {
     const Plan plan = timed("schedule", &c.times, [&] { return parse_schedule(c.elaborated, c.derivation, o.schedule, c.plans.back().plan); });
     c.plans = {GuardedPlan{{}, plan}};

@@ -117,7 +117,9 @@ void CppKernel::counters() {
     for (const Axis& x : mapped_.axes)
       if (x.index == a.index) axis = &x;
     const Expr size = axis && axis->baked() ? axis->size : Expr(a.index.size());
-    const CValue count = print_.as(print_.value(a.block == 1 ? size : ceildiv(size, a.block)), CKind::Integer);
+    Expr blocks = a.block == 1 ? size : ceildiv(size, a.block);
+    if (std::find(kernel_.at_least_one.begin(), kernel_.at_least_one.end(), a.index) != kernel_.at_least_one.end()) blocks = max(1, blocks);
+    const CValue count = print_.as(print_.value(blocks), CKind::Integer);
     const bool reverse = kernel_.heaviest_first && g + 1 == grid.size();
     const std::string raw = g == 0 ? "task" : fmt::format("task % ({})", count.text);
     out_.line(fmt::format("const int64 {} = {};", name, reverse ? fmt::format("{} - 1 - {}", CPrinter::wrap(count, c_precedence::sum_of_terms), raw) : raw));

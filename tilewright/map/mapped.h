@@ -139,6 +139,7 @@ struct MappedKernel {
   std::string name;
   std::vector<KernelAxis> grid;        ///< outermost first; block number decodes into the counters
   bool heaviest_first = false;
+  std::vector<Sym> at_least_one;       ///< grid axes that have a block even when they are empty, because an array without the axis is stored
   std::vector<Buffer> buffers;
   std::vector<Channel> channels;
   std::vector<Role> roles;             ///< thread ranges in this order... loaders first or last: see `docs/mapped.md`

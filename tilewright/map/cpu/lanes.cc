@@ -1,6 +1,7 @@
 #include "tilewright/map/cpu/lanes.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tilewright/support/error.h"
 #include "tilewright/tile/statements.h"
@@ -24,6 +25,32 @@ DType real_of(const TileKernel& k) {
   return DType::f32;
 }
 
+std::map<Sym, DType> held_types(const TileKernel& k, DType real) {
+  std::set<Sym> in_products, elsewhere;
+  const auto use = [&](Expr e) {
+    if (e)
+      for (Sym s : tensors_read(e)) elsewhere.insert(s);
+  };
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    if (const Dot* d = std::get_if<Dot>(&s.node)) {
+      in_products.insert({d->a, d->b});
+      use(d->present);
+      return;
+    }
+    for (Sym t : reads(k, s)) elsewhere.insert(t);
+    if (const Load* l = std::get_if<Load>(&s.node)) {
+      for (Expr e : l->index) use(e);
+      use(l->present);
+    }
+  });
+  std::map<Sym, DType> held;
+  for (const Tile& t : k.tiles) {
+    const bool factor = t.use == Tile::Use::Operand && in_products.count(t.sym) && !elsewhere.count(t.sym);
+    held[t.sym] = is_float(t.dtype) || factor ? real : t.dtype;
+  }
+  return held;
+}
+
 /// The first long group axis that one operand of a product carries into its result.
 Sym choose_panel_axis(const TileKernel& k, int width) {
   for (const KernelAxis& a : k.grid) {
@@ -42,6 +69,8 @@ Sym choose_panel_axis(const TileKernel& k, int width) {
 /// Contiguous axes of tiles without the panel axis. Operands keep the order of their arrays where that axis is long enough; what is computed
 /// from them follows; the rest takes its longest axis.
 struct FastestAxes {
+  static constexpr int64_t least_rows = 4;  ///< that make packing an operand worth while
+
   const TileKernel& k;
   int width;
   std::map<Sym, Sym> chosen;
@@ -65,6 +94,37 @@ struct FastestAxes {
       Sym a = innermost(l->index, t.axes);
       if (a && block_of(k, a) < width) a = longest(t);
       if (a) chosen[l->tile] = a;
+    });
+  }
+
+  /// Lanes of products whose operands are contiguous along contracted axes only: one operand is packed along its longest free axis, once for all rows
+  /// of the other.
+  void products() {
+    for_each_stmt(k.body, [&](const Stmt& s) {
+      const Dot* x = std::get_if<Dot>(&s.node);
+      if (!x || chosen.count(x->tile)) return;
+      Sym side, lane, packed, along;
+      int64_t gain = 0;
+      for (const auto& [mine, other] : {std::pair(x->a, x->b), std::pair(x->b, x->a)}) {
+        const std::vector<Sym>&own = k.tile(mine).axes, &others = k.tile(other).axes;
+        int64_t rows = 1;  // each packed element serves so many
+        for (Sym a : others)
+          if (!contains_axis(own, a)) rows *= block_of(k, a);
+        for (Sym a : own) {
+          if (contains_axis(x->axes, a) || contains_axis(others, a) || block_of(k, a) < width) continue;
+          const auto known = chosen.find(mine);
+          if (known != chosen.end() && known->second == a) {
+            side = mine;
+            lane = a;
+          } else if (rows >= least_rows && rows * block_of(k, a) > gain) {
+            packed = mine;
+            along = a;
+            gain = rows * block_of(k, a);
+          }
+        }
+      }
+      if (!side && !packed) return;
+      chosen[side ? side : packed] = chosen[x->tile] = side ? lane : along;
     });
   }
 
@@ -129,6 +189,7 @@ int vectors_of_panel(int64_t elements, int width, int registers) {
 Lanes choose_lanes(const TileKernel& k, const Machine& m) {
   Lanes lanes;
   lanes.real = real_of(k);
+  lanes.held = held_types(k, lanes.real);
   lanes.width = m.vector.bytes / bytes(lanes.real);
   lanes.panel_axis = choose_panel_axis(k, lanes.width);
   FastestAxes fastest{k, lanes.width, {}};
@@ -136,6 +197,7 @@ Lanes choose_lanes(const TileKernel& k, const Machine& m) {
     for (const Tile& t : k.tiles)
       if (contains_axis(t.axes, lanes.panel_axis)) fastest.chosen[t.sym] = lanes.panel_axis;
   fastest.operands();
+  fastest.products();
   fastest.others();
   lanes.fastest = std::move(fastest.chosen);
   for (const auto& [tile, axis] : lanes.fastest)
@@ -157,7 +219,7 @@ std::optional<ProductAxes> product_axes(const Lanes& lanes, const TileKernel& k,
     return Operand{t.axes, lanes.fastest.at(tile)};
   };
   for (Sym t : {dot.tile, dot.a, dot.b})
-    if (!is_float(k.tile(t).dtype)) return std::nullopt;
+    if (!is_float(lanes.held.at(t))) return std::nullopt;
   const Operand d = operand(dot.tile), a = operand(dot.a), b = operand(dot.b);
   return product_axes(d, dot.a, a, dot.b, b, dot.axes, extents);
 }

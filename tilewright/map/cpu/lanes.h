@@ -18,6 +18,7 @@ struct Lanes {
   int width = 4;                 ///< elements of a vector register
   DType real = DType::f32;       ///< in which reals are held and computed: f64 if any tile is
   Sym panel_axis;                ///< null: none
+  std::map<Sym, DType> held;     ///< tile -> element type in memory: every real in `real`, as are integers that only products read; others as they are
   std::map<Sym, Sym> fastest;    ///< tile -> its contiguous axis; null for tiles without axes
   std::map<Sym, int> vectors;    ///< axis -> vectors of a panel (C); 1 where no product has its lanes along the axis
 

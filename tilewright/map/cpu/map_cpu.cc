@@ -51,6 +51,14 @@ class KernelMapper {
     for (const KernelAxis& a : k_.inner)
       if (a.kind != KernelAxis::Kind::Stream) open_axis(a, ops);
     lower(k_.body, false, ops);
+    for (const KernelAxis& a : k_.grid) {
+      bool lacking = false;
+      for_each_stmt(k_.body, [&](const Stmt& s) {
+        const Store* x = std::get_if<Store>(&s.node);
+        lacking = lacking || (x && std::none_of(x->index.begin(), x->index.end(), [&](Expr e) { return depends_on(e, a.index); }));
+      });
+      if (lacking) out_.at_least_one.push_back(a.index);
+    }
     out_.roles.push_back(std::move(role));
     for (Buffer& b : scratch_) out_.buffers.push_back(std::move(b));
     return std::move(out_);
@@ -66,8 +74,7 @@ class KernelMapper {
   std::vector<Buffer> scratch_;
   std::map<Sym, AxisFrame> frames_;
 
-  /// Element type in which a tile is held: every real in the kernel's, integers and booleans as they are.
-  DType held(const Tile& tile) const { return is_float(tile.dtype) ? lanes_.real : tile.dtype; }
+  DType held(const Tile& tile) const { return lanes_.held.at(tile.sym); }
 
   Expr bake(Expr e) const { return tilewright::bake(t_.axes, e); }
 
@@ -130,7 +137,7 @@ class KernelMapper {
     add(ops, Define{first, Expr(a.counter) * Expr(a.block)});
     const auto literal = size.rational();
     Expr extent = a.block;
-    if (a.end || !literal || literal->num() % a.block != 0) {
+    if (a.end || !literal || literal->num() == 0 || literal->num() % a.block != 0) {
       const Sym count = variable("n" + text);
       add(ops, Define{count, min(a.block, (a.end ? bake(a.end) : size) - first)});
       extent = count;
@@ -180,22 +187,11 @@ class KernelMapper {
     add(ops, std::move(s), comment);
   }
 
-  /// Writes of tiles narrower than the type they are held in round explicitly.
-  Expr rounded(const Tile& tile, Expr value) const {
-    const bool narrow = is_float(tile.dtype) && bytes(tile.dtype) < bytes(lanes_.real);
-    return narrow ? cast(tile.dtype, value) : value;
-  }
-
   void lower(const Map& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {
     const Tile& tile = k_.tile(x.tile);
     const Expr value = value_in(x, masked);
     if (value == read(x.tile, own_axes(tile.axes))) return;
-    add(ops, MapOp{x.tile, rounded(tile, bake(value)), frame(tile.axes), {}}, comment);
-  }
-
-  void round_in_place(const Tile& tile, std::vector<MappedOp>& ops) {
-    const Expr value = read(tile.sym, own_axes(tile.axes)), result = rounded(tile, value);
-    if (result != value) add(ops, MapOp{tile.sym, result, frame(tile.axes), {}}, "round");
+    add(ops, MapOp{x.tile, bake(value), frame(tile.axes), {}}, comment);
   }
 
   void lower(const Reduce& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {
@@ -208,7 +204,6 @@ class KernelMapper {
     r.accumulate = x.accumulate;
     r.frame = frame(axes_union(tile.axes, x.axes));
     add(ops, std::move(r), comment);
-    round_in_place(tile, ops);
   }
 
   ReduceOp sum_of_products(const Dot& x, Expr present, bool accumulate) const {
@@ -230,7 +225,6 @@ class KernelMapper {
     const auto product = product_axes(lanes_, k_, x);
     if (!product) {
       add(ops, sum_of_products(x, present, x.accumulate), comment);
-      round_in_place(tile, ops);
       return;
     }
     bool zero = !x.accumulate;
@@ -255,7 +249,6 @@ class KernelMapper {
     } else {
       guard_absent(x, present, std::move(mma), comment, ops);
     }
-    round_in_place(tile, ops);
   }
 
   /// Absent terms contribute nothing whatever the operands hold. Where the lanes operand is 0 for absent terms (weights behind a mask are) and the other

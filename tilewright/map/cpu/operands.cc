@@ -102,7 +102,7 @@ std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const La
   for_each_stmt(k.body, [&](const Stmt& s) {
     if (const Load* l = std::get_if<Load>(&s.node)) {
       const Tile& tile = k.tile(l->tile);
-      const bool as_is = is_float(tile.dtype) ? tile.dtype == lanes.real : true;
+      const bool as_is = tile.dtype == lanes.held.at(tile.sym);
       auto [it, fresh] = views.emplace(l->tile, View{l->tensor, l->index});
       const bool same = it->second.tensor == l->tensor && it->second.index == l->index;
       if (!as_is || !same || l->present || !is_affine(t, tile, l->index)) refused.insert(l->tile);
