@@ -121,7 +121,10 @@ TEST_F(Canonical, RealComparisonsKeepNan) {
   EXPECT_EQ(simplify(logical_not(less(s, t))).op(), Op::Not)
       << "t <= s is false for NaN, not (s < t) is true";
   meets(logical_not(logical_not(less(s, t))), less(s, t));
-  is(equal(s, s), 1);
+  EXPECT_EQ(simplify(equal(s, s)), equal(s, s)) << "false where s is NaN";
+  meets(less_equal(s, s), equal(s, s));
+  meets(logical_not(equal(s, s)), make(Op::Ne, {s, s}));
+  is(equal(i, i), 1);
   is(less(s, s), 0);
   is(less(2, 3), 1);
 }

@@ -4,6 +4,7 @@
 //              not 0 <= e = 0 <= -e - 1           0 <= 4·e + 3 = 0 <= e (content divided out)
 //              e == 0 with a positive leading coefficient
 //   reals:     comparisons keep their sides; not (a < b) stays, since b <= a differs for NaN; a == a is true
+//              where a is finite for sure, else it says that a is no NaN; a <= a is a == a
 //              where(c, x, n) == n = not c or x == n
 //              a + r == inf = a == inf for finite r
 //              not any p = all not p
@@ -113,7 +114,7 @@ Expr lt(Expr a, Expr b) {
 }
 
 Expr le(Expr a, Expr b) {
-  if (a == b) return Expr(1);
+  if (a == b) return eq(a, b);
   if (a.number() && b.number()) return Expr(*a.number() <= *b.number());
   if (both_integer(a, b)) return at_least_zero(subtract(b, a));
   if (b.is(Op::Real) && std::isinf(b->real) && facts(a).finite) return Expr(b->real > 0);
@@ -122,8 +123,8 @@ Expr le(Expr a, Expr b) {
 }
 
 Expr eq(Expr a, Expr b) {
-  if (a == b) return Expr(1);
   if (a.number() && b.number()) return Expr(*a.number() == *b.number());
+  if (a == b) return facts(a).finite ? Expr(1) : make(Op::Eq, {a, b});
   if (both_integer(a, b)) return is_zero(subtract(a, b));
   if (a.number() || (!b.number() && compare(b, a) < 0)) std::swap(a, b);
   if (b.number()) {
