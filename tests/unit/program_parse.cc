@@ -116,9 +116,10 @@ TEST(ProgramParse, FunctionsThatStandForExpressions) {
 }
 
 TEST(ProgramParse, Numbers) {
-  EXPECT_EQ(right_side("1e-5 + 0.25 + 3. + .5 + 2E3"), "1e-05 + 0.25 + 3 + 0.5 + 2000");
+  EXPECT_EQ(right_side("1e-5 + 0.25 + 3. + .5 + 2E3"), "1e-05 + 0.25 + 3.0 + 0.5 + 2000.0");
   EXPECT_EQ(right_side("0.1"), "0.1");
   EXPECT_EQ(right_side("1e300"), "1e+300");
+  EXPECT_EQ(right_side("2 * -2.0 ** 0.0 - -1e17"), "2 * -2.0 ** 0.0 - -1e+17") << "a real stays one";
   EXPECT_EQ(right_side("3.141592653589793"), "3.141592653589793");
   EXPECT_EQ(right_side("9223372036854775807"), "9223372036854775807");
 }

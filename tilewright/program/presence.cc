@@ -19,6 +19,11 @@ bool is_minus_infinity(Expr e) {
   return x && *x == -INFINITY;
 }
 
+bool is_zero(Expr e) {
+  const auto x = e.number();
+  return x && *x == 0;
+}
+
 /// A factor that keeps −inf: a positive number made of constants, sizes and positive params. Sizes count as
 /// positive; where one is zero there is nothing to reduce over, or the factor is infinite.
 bool is_positive_factor(Expr e) {
@@ -48,7 +53,7 @@ struct Branches {
   Expr condition, zero, other;
 };
 Branches with_zero_first(Expr e) {
-  if (e.arg(2).is_constant(0) && !e.arg(1).is_constant(0)) return {opposite(e.arg(0)), e.arg(2), e.arg(1)};
+  if (is_zero(e.arg(2)) && !is_zero(e.arg(1))) return {opposite(e.arg(0)), e.arg(2), e.arg(1)};
   return {e.arg(0), e.arg(1), e.arg(2)};
 }
 
@@ -93,7 +98,7 @@ Presence PresenceRules::rules(Expr e) {
       Presence p{choose(e.arg(0), a.not_minus_inf, b.not_minus_inf),
                  choose(e.arg(0), a.not_zero, b.not_zero)};
       const Branches z = with_zero_first(e);
-      if (!z.zero.is_constant(0)) return p;
+      if (!is_zero(z.zero)) return p;
       // Both branches read 0 where the other one is absent after exp, so the literal does not make the
       // element present.
       const Expr other = of(z.other).not_zero;
@@ -166,7 +171,7 @@ Expr PresenceRules::not_zero_under_sum(Expr e) {
 Expr PresenceRules::zero_rules(Expr e) {
   switch (e.op()) {
     case Op::Select: {
-      const auto branch = [&](Expr b) { return b.is_constant(0) ? never() : not_zero_under_sum(b); };
+      const auto branch = [&](Expr b) { return is_zero(b) ? never() : not_zero_under_sum(b); };
       return choose(e.arg(0), branch(e.arg(1)), branch(e.arg(2)));
     }
     case Op::Add:

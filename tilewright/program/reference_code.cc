@@ -232,7 +232,7 @@ class Compiler {
       case Op::Sub:
       case Op::Div: return binary(k);
       case Op::Pow:
-        if (e.arg(1).is_constant(2)) {
+        if (e.arg(1).number() == std::optional<double>(2)) {
           int x = compile(e.arg(0), context, k);
           return operate(Op::Mul, k, k, {x, x});
         }
