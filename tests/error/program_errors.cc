@@ -566,23 +566,65 @@ t.tw:10:8: error: `x` is not a function
 )");
 }
 
-TEST(ProgramErrors, NotSupported) {
+TEST(ProgramErrors, Ranks) {
   EXPECT_EQ("\n" + messages(R"(axis t, v, n = 8
 input x[t, v] : f32
-w[t, n] = topk[v -> n](x)
-c[t, n] = argtopk[v -> n](x)
-output w, c
+input y[v, n] : f32
+a[t] = topk[v -> n](x)
+b[t, n] = argtopk[v -> v](x)
+c[t, n] = topk[v -> n](y)
+d[t, n] = topk[v](x)
+e[t, n] = topk(x)
+f[t, n] = topk[v, t -> n](x)
+g[t, n] = topk[v -> 8](x)
+let h = topk[v -> n](1)
+k[t, n] = topk[v -> m](x)
+output a
 )"),
             R"(
-t.tw:3:11: error: `topk` is not supported yet: the k largest elements have no state to stream with
-  w[t, n] = topk[v -> n](x)
-            ^~~~
-  help: argmax and max give the first of them; the scores can be an output and be sorted outside
+t.tw:4:18: error: axis `n` of the right side is not on the left side of `a`
+  a[t] = topk[v -> n](x)
+                   ^
+  help: topk[v -> n] has a value for each n; reduce over it, for example sum[n](…), or write a[t, n]
 
-t.tw:4:11: error: `argtopk` is not supported yet: the k largest elements have no state to stream with
-  c[t, n] = argtopk[v -> n](x)
-            ^~~~~~~
-  help: argmax and max give the first of them; the scores can be an output and be sorted outside
+t.tw:5:24: error: `argtopk` numbers its results along another axis
+  b[t, n] = argtopk[v -> v](x)
+                         ^
+  help: declare one whose size says how many: axis n = 8, then argtopk[v -> n](…)
+
+t.tw:6:24: error: axis `n` numbers the results of `topk` and cannot be used in what it ranks
+  c[t, n] = topk[v -> n](y)
+                         ^
+  help: rank along another axis, declared with the same size
+
+t.tw:7:17: error: expected `->`, found `]`
+  d[t, n] = topk[v](x)
+                  ^
+  help: it reads topk[v -> n](x): the size of axis n says how many
+
+t.tw:8:15: error: expected `[`, found `(`
+  e[t, n] = topk(x)
+                ^
+  help: it reads topk[v -> n](x): the size of axis n says how many
+
+t.tw:9:17: error: expected `->`, found `,`
+  f[t, n] = topk[v, t -> n](x)
+                  ^
+  help: it reads topk[v -> n](x): the size of axis n says how many
+
+t.tw:10:21: error: expected an axis name, found `8`
+  g[t, n] = topk[v -> 8](x)
+                      ^
+
+t.tw:11:14: error: axis `v` is used in a let, which has no axes
+  let h = topk[v -> n](1)
+               ^
+  help: size(v) is its length
+
+t.tw:12:21: error: unknown axis `m`
+  k[t, n] = topk[v -> m](x)
+                      ^
+  help: declare it: axis m
 
 )");
 }

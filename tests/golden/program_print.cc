@@ -36,7 +36,8 @@ X[b, k, g, i] = logsumexp[j](W) + argmax[j](W) + mean[j](W) * var[j](W) + max[j]
 Y[] = prod[b, i](X[b, 0, 0, i]) + min[b](t) + 0.1 + inf
 Z[i] = relu(i) + silu(t) + gelu(t) + rsqrt(t) + log2(exp2(t)) + pow(t, 2) + f16(t) + i8(i) + sign(erf(abs(round(floor(t)))))
 A[i] = all[j](i > j) or any[j](i >= j)
-output W[b, (k g), j, i] : f16, U, X, Y:f64, A, Z, T
+R[b,n] = topk[j->n](ok) + min[k, g, i](argtopk[j -> n](W))
+output W[b, (k g), j, i] : f16, U, X, Y:f64, A, Z, T, R
 output Q, page[l, b]
 )"}));
   const std::string text = print(p);

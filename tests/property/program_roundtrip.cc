@@ -36,6 +36,11 @@ void expect_round_trip(const std::string& text) {
   ASSERT_EQ(print(again), once) << text;
   ASSERT_EQ(again.axes.size(), p.axes.size());
   ASSERT_EQ(again.definitions.size(), p.definitions.size());
+  for (size_t k = 0; k < p.definitions.size(); ++k) {
+    const SymbolInfo &a = p.definitions[k].sym.info(), &b = again.definitions[k].sym.info();
+    ASSERT_EQ(a.integer, b.integer) << once;
+    ASSERT_EQ(a.nonnegative, b.nonnegative) << once;
+  }
   for (size_t k = 0; k < p.outputs.size(); ++k) ASSERT_EQ(again.outputs[k].dtype, p.outputs[k].dtype);
 }
 
@@ -56,7 +61,8 @@ class Generator {
   std::string real(int depth) {
     static const char* const leaves[] = {
         "x",    "x[i, j]", "q",     "q[i + 1, d]", "q[(g k), 2 * d]", "s",   "half", "inf",
-        "-inf", "0.1",     "1e-30", "-2.5",        "1e300",           "3.5", "e[]",  "f"};
+        "-inf", "0.1",     "1e-30", "-2.5",        "1e300",           "3.5", "e[]",  "f",
+        "2.0",  "-0.0",    "1e17"};
     static const char* const binary[] = {" + ", " - ", " * ", " / ", " ** "};
     static const char* const functions[] = {"exp",     "log",  "exp2", "log2",  "sqrt",  "rsqrt", "tanh",
                                             "sigmoid", "erf",  "abs",  "floor", "round", "sign",  "relu",
@@ -66,7 +72,8 @@ class Generator {
     static const char* const axes[] = {"[j]", "[i, j]", "[k]", "[d, g, k]"};
     if (depth <= 0) return one(leaves);
     const auto a = [&] { return real(depth - 1); };
-    switch (pick(9)) {
+    static const char* const ranks[] = {"topk[j -> n1](", "argtopk[k -> n1](", "topk[i -> n1]("};
+    switch (pick(10)) {
       case 0:
       case 1:
       case 2: return "(" + a() + ")" + one(binary) + "(" + a() + ")";
@@ -74,7 +81,8 @@ class Generator {
       case 4: return "-(" + a() + ")";
       case 5: return one(functions) + "(" + a() + ")";
       case 6: return one(reducers) + one(axes) + "(" + a() + ")";
-      case 7: return "where(" + condition(depth - 1) + ", " + a() + ", " + a() + ")";
+      case 7: return "sum[n1](" + one(ranks) + a() + "))";
+      case 8: return "where(" + condition(depth - 1) + ", " + a() + ", " + a() + ")";
       default: return "max(" + a() + ", " + integer(depth - 1) + ", " + a() + ")";
     }
   }
@@ -106,7 +114,7 @@ class Generator {
 
   std::string program() {
     std::string text =
-        "axis i, j, k, g, d\nparam s : f32\nparam n : i32 = 3\nparam on : bool = true\nlet half = 1 / 2 + "
+        "axis i, j, k, g, d, n1 = 3\nparam s : f32\nparam n : i32 = 3\nparam on : bool = true\nlet half = 1 / 2 + "
         "size(i) * s\n"
         "input x[i, j] : f32\ninput q[(k g), d] : f16\ninput t[j] : i32 range(0, size(j))\ninput m[i, j] : "
         "bool\n"

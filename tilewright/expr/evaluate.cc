@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -153,8 +154,26 @@ class Evaluator {
       case Reducer::Var: return moment(e);
       case Reducer::Softmax:
       case Reducer::Logsumexp: return normalised(e);
+      case Reducer::Topk:
+      case Reducer::Argtopk: return of_rank(e);
     }
     return kNan;
+  }
+
+  /// Descending, NaN first, the smaller index first among equals; −inf and −1 past the last element.
+  double of_rank(Expr e) {
+    std::vector<double> x;
+    each(e->bound, [&](int64_t) { x.push_back((*this)(e.arg(0))); });
+    std::vector<int64_t> order(x.size());
+    std::iota(order.begin(), order.end(), int64_t(0));
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      const double p = x[size_t(a)], q = x[size_t(b)];
+      return std::isnan(p) ? !std::isnan(q) : p > q;
+    });
+    const double rank = (*this)(e.arg(1));
+    const bool inside = rank >= 0 && rank < double(x.size());
+    if (e->reducer == Reducer::Argtopk) return inside ? double(order[size_t(rank)]) : -1;
+    return inside ? x[size_t(order[size_t(rank)])] : -kInf;
   }
 
   double moment(Expr e) {

@@ -27,7 +27,7 @@ const char* name(Op op) {
 
 const char* name(Reducer r) {
   static constexpr const char* names[] = {"sum",    "max",    "min",  "prod", "any",     "all",
-                                          "argmax", "argmin", "mean", "var",  "softmax", "logsumexp"};
+                                          "argmax", "argmin", "mean", "var",  "softmax", "logsumexp", "topk", "argtopk"};
   return names[size_t(r)];
 }
 
@@ -194,7 +194,8 @@ NodeFacts facts_of(const Node& n) {
         case Reducer::Any:
         case Reducer::All: f.condition = f.boolean = f.integer = f.finite = true; break;
         case Reducer::Argmax:
-        case Reducer::Argmin: f.integer = f.finite = true; break;
+        case Reducer::Argmin:
+        case Reducer::Argtopk: f.integer = f.finite = true; break;
         case Reducer::Sum:
         case Reducer::Prod:
           f.integer = integer_args;
@@ -217,6 +218,8 @@ Expr make(Node node) {
   const int want = arity(node.op);
   TW_CHECK(want < 0 || size_t(want) == node.args.size(),
            fmt::format("{} takes {} arguments, not {}", name(node.op), want, node.args.size()));
+  TW_CHECK(node.op != Op::Reduce || node.args.size() == (has_rank(node.reducer) ? 2 : 1),
+           fmt::format("{} is built with {} arguments", name(node.reducer), node.args.size()));
   for (Expr a : node.args) TW_CHECK(bool(a), fmt::format("null argument of {}", name(node.op)));
   const size_t hash = NodeHash{}(&node);
   Shard& s = shard(hash);
@@ -343,6 +346,15 @@ Expr reduce(Reducer r, std::vector<Sym> axes, Expr body) {
   n.reducer = r;
   n.bound = std::move(axes);
   n.args = {body};
+  return make(std::move(n));
+}
+
+Expr ranked(Reducer r, Sym axis, Expr body, Expr rank) {
+  Node n;
+  n.op = Op::Reduce;
+  n.reducer = r;
+  n.bound = {axis};
+  n.args = {body, rank};
   return make(std::move(n));
 }
 

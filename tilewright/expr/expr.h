@@ -35,7 +35,7 @@ namespace tilewright {
   X(And, "and", -1) X(Or, "or", -1) X(Not, "not", 1)                                                   \
   X(FloorDiv, "//", 2) X(Mod, "%", 2)   /* integers; floor division, remainder has the divisor's sign */\
   X(Cast, "cast", 1)        /* rounds to `dtype` */                                                    \
-  X(Reduce, "reduce", 1)    /* `reducer` over the index symbols `bound` of args[0] */                  \
+  X(Reduce, "reduce", -1)   /* `reducer` over the index symbols `bound` of args[0]; topk: of rank args[1] */\
   X(RangeSum, "rangesum", 3) /* sum of args[2] for bound[0] in [args[0], args[1]); integers, sizes and costs only */
 // clang-format on
 
@@ -47,8 +47,10 @@ enum class Op : uint8_t {
 
 const char* name(Op op);
 
-/// Reducers of the language. Softmax, Logsumexp, Mean and Var are written forms that expand() (program/expand.h) turns into the others.
-enum class Reducer : uint8_t { Sum, Max, Min, Prod, Any, All, Argmax, Argmin, Mean, Var, Softmax, Logsumexp };
+/// Reducers of the language. Those from Mean on are written forms that elaborate() (program/elaborate.h) turns into the others.
+enum class Reducer : uint8_t { Sum, Max, Min, Prod, Any, All, Argmax, Argmin, Mean, Var, Softmax, Logsumexp, Topk, Argtopk };
+/// Topk and Argtopk: the element of rank args[1] (0: the largest, NaN before all) of args[0] over one axis, and its index.
+constexpr bool has_rank(Reducer r) { return r == Reducer::Topk || r == Reducer::Argtopk; }
 const char* name(Reducer r);
 
 enum class SymbolKind : uint8_t { Index, Size, Param, Tensor, Tile, Variable };
@@ -140,6 +142,8 @@ Expr operator/(Expr a, Expr b);
 Expr operator-(Expr a);
 Expr read(Sym tensor, std::vector<Expr> indices);
 Expr reduce(Reducer r, std::vector<Sym> axes, Expr body);
+/// The element of rank `rank` along `axis` (Topk), or its index (Argtopk); the axis is bound in the body, not in the rank.
+Expr ranked(Reducer r, Sym axis, Expr body, Expr rank);
 Expr range_sum(Sym var, Expr lo, Expr hi, Expr body);
 Expr select(Expr condition, Expr then, Expr otherwise);
 Expr cast(DType t, Expr x);
@@ -174,6 +178,8 @@ std::vector<Sym> tensors_read(Expr e);
 /// equal renamings stay equal). InternalError for an axis of a softmax, whose two roles only elaborate() separates.
 using Substitution = std::vector<std::pair<Sym, Expr>>;
 Expr substitute(Expr e, const Substitution& s);
+/// The symbol that stands for `s` where it must be renamed to avoid capture; always the same one, so that equal renamings stay equal.
+Sym primed(Sym s);
 /// Rewrites bottom-up: `f` sees each node with rewritten children and returns its replacement (or the node itself). Shared nodes are
 /// visited once. Bound symbols are left alone.
 Expr rewrite(Expr e, const std::function<Expr(Expr)>& f);

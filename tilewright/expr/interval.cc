@@ -151,7 +151,9 @@ uint8_t find_sign(Expr e) {
         case Reducer::Softmax: return kNonnegative;
         case Reducer::Argmax:
         case Reducer::Argmin:
-        case Reducer::Logsumexp: return 0;
+        case Reducer::Logsumexp:
+        case Reducer::Topk:  // −inf past the last element
+        case Reducer::Argtopk: return 0;
       }
       return 0;
     case Op::RangeSum: return arg(2) & (kNonnegative | kNonpositive);
@@ -326,11 +328,13 @@ class Bounder {
       case Reducer::Any:
       case Reducer::All: return {0, 1};
       case Reducer::Argmax:
-      case Reducer::Argmin: return {-1, std::max(-1.0, count.hi - 1)};
+      case Reducer::Argmin:
+      case Reducer::Argtopk: return {-1, std::max(-1.0, count.hi - 1)};
       case Reducer::Mean: return b;
       case Reducer::Var: return {0, kUnbounded};
       case Reducer::Softmax: return {0, 1};
       case Reducer::Logsumexp: return {};
+      case Reducer::Topk: return {-kUnbounded, b.hi};
     }
     return {};
   }

@@ -35,8 +35,4 @@ const std::vector<Sym>& free_symbols_of(Expr e);
 /// Negative, zero or positive.
 int compare(Expr a, Expr b);
 
-/// The symbol that stands for `s` where it must be renamed to avoid capture; always the same one, so that
-/// equal renamings stay equal.
-Sym primed(Sym s);
-
 }  // namespace tilewright

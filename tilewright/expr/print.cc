@@ -204,7 +204,12 @@ Text print(Expr e) {
     case Op::Or: return connective(e, "or", kOr);
     case Op::Not: return {"not " + print(e.arg(0)).in(kNot), kNot};
     case Op::Cast: return call(name(e->dtype));
-    case Op::Reduce: return call(fmt::format("{}[{}]", name(e->reducer), names(e->bound)));
+    case Op::Reduce:
+      if (has_rank(e->reducer))
+        return {fmt::format("{}[{} -> {}]({})", name(e->reducer), names(e->bound), print(e.arg(1)).text,
+                            print(e.arg(0)).text),
+                kPrimary};
+      return call(fmt::format("{}[{}]", name(e->reducer), names(e->bound)));
     case Op::RangeSum:
       return {fmt::format("rangesum[{} = {} .. {}]({})", names(e->bound), print(e.arg(0)).text,
                           print(e.arg(1)).text, print(e.arg(2)).text),

@@ -50,7 +50,9 @@ Expr build(const Node& n, const std::vector<Expr>& a) {
     case Op::FloorDiv: return floor_div(a[0], a[1]);
     case Op::Mod: return modulo(a[0], a[1]);
     case Op::Cast: return convert(n.dtype, a[0]);
-    case Op::Reduce: return reduction(n.reducer, n.bound, a[0]);
+    case Op::Reduce:
+      return has_rank(n.reducer) ? ranked(n.reducer, n.bound[0], a[0], a[1])
+                                 : reduction(n.reducer, n.bound, a[0]);
     case Op::RangeSum: return ranged_sum(n.bound[0], a[0], a[1], a[2]);
   }
   TW_CHECK(false, "unknown operator");

@@ -17,10 +17,13 @@ bool contains(const std::vector<Sym>& list, Sym s) {
 
 bool is_softmax(Expr e) { return e.is(Op::Reduce) && e->reducer == Reducer::Softmax; }
 
+/// The argument of a Reduce or RangeSum in which its axes are bound.
+size_t body_of(Expr e) { return e.is(Op::Reduce) ? 0 : 2; }
+
 /// Is `s` bound in argument `arg` of `e`? The body of a Reduce and of a RangeSum; a softmax keeps its axes,
 /// so that its value depends on them.
 bool binds(Expr e, size_t arg, Sym s) {
-  if (!(e.is(Op::Reduce) || (e.is(Op::RangeSum) && arg == 2)) || is_softmax(e)) return false;
+  if (!(e.is(Op::Reduce) || e.is(Op::RangeSum)) || arg != body_of(e) || is_softmax(e)) return false;
   return contains(e->bound, s);
 }
 
@@ -137,8 +140,9 @@ class Substituter {
 
   Expr visit_binder(Expr e) {
     Node n = *e;
-    Expr& body = n.args.back();
-    for (size_t k = 0; k + 1 < n.args.size(); ++k) n.args[k] = (*this)(n.args[k]);
+    Expr& body = n.args[body_of(e)];
+    for (Expr& a : n.args)
+      if (&a != &body) a = (*this)(a);
     if (is_softmax(e))
       for (auto& [from, to] : substitution_)
         TW_CHECK(!contains(n.bound, from), "the axis of a softmax can be replaced only after elaborate()");

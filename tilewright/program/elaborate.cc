@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "tilewright/expr/simplify.h"
 #include "tilewright/program/conditions.h"
 #include "tilewright/program/presence.h"
 
@@ -20,7 +21,9 @@ Expr identity(Reducer r) {
     case Reducer::Mean:
     case Reducer::Var:
     case Reducer::Softmax:
-    case Reducer::Logsumexp: break;
+    case Reducer::Logsumexp:
+    case Reducer::Topk:
+    case Reducer::Argtopk: break;
   }
   TW_CHECK(false, std::string("reducer ") + name(r) + " has no identity: it is expanded");
 }
@@ -68,6 +71,8 @@ class Elaborator {
       }
       case Reducer::Softmax: return softmax(axes, x);
       case Reducer::Logsumexp: return logsumexp(axes, x);
+      case Reducer::Topk:
+      case Reducer::Argtopk: return element_of_rank(e);
     }
     TW_CHECK(false, "a reducer is not handled");
   }
@@ -142,6 +147,30 @@ class Elaborator {
     const Expr some = reduce(Reducer::Any, axes, present);
     return select(equal(reduce(best, axes, value), identity(best)), select(some, first, Expr(-1)),
                   reduce(r, axes, value));
+  }
+
+  /// The rank of an element is the number of present elements before it: larger ones, equal ones of smaller
+  /// index, and NaN before numbers. One element at most has the rank that is asked for.
+  Expr element_of_rank(Expr e) {
+    const Sym axis = e->bound[0];
+    const Expr x = e.arg(0), wanted = e.arg(1), present = rules_.present(x);
+    Sym other = primed(axis);
+    while (depends_on(x, other) || depends_on(present, other)) other = primed(other);
+    const Substitution moved{{axis, Expr(other)}};
+    const Expr value = assume(x, present), rival = substitute(value, moved);
+    Expr ahead = less(value, rival), level = equal(rival, value);
+    if (!is_integer(x)) {
+      const Expr nan = logical_not(equal(value, value)), rival_nan = logical_not(equal(rival, rival));
+      ahead = logical_or(ahead, logical_and(rival_nan, logical_not(nan)));
+      level = logical_or(level, logical_and(rival_nan, nan));
+    }
+    const Expr before = logical_or(ahead, logical_and(level, less(Expr(other), Expr(axis))));
+    const Expr rank = reduce(Reducer::Sum, {other},
+                             select(both(substitute(present, moved), before), Expr(1), Expr(0)));
+    const Expr chosen = both(present, equal(rank, wanted));
+    if (e->reducer == Reducer::Topk)
+      return reduce(Reducer::Max, {axis}, select(chosen, value, identity(Reducer::Max)));
+    return reduce(Reducer::Sum, {axis}, select(chosen, Expr(axis) + 1, Expr(0))) - 1;
   }
 
   Program program_;

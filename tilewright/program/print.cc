@@ -31,7 +31,11 @@ struct Text {
   int strength = Primary;
 };
 
-std::string decimal(double x) { return fmt::format("{}", x); }
+/// With a point or an exponent: without one it would be an i64.
+std::string decimal(double x) {
+  const std::string text = fmt::format("{}", x);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
 
 /// A number as a literal, or as a quotient where no short decimal is exact.
 Text number(const Rational& r) {
@@ -115,7 +119,7 @@ class Printer {
         const double x = e->real;
         if (std::isnan(x)) return {"inf - inf", SumLevel};
         if (std::isinf(x)) return x > 0 ? Text{"inf"} : Text{"-inf", UnaryLevel};
-        return {decimal(x), x < 0 ? UnaryLevel : Primary};
+        return {decimal(x), std::signbit(x) ? UnaryLevel : Primary};
       }
       case Op::Symbol:
         if (e->sym.kind() == SymbolKind::Size) return {fmt::format("size({})", e->sym.name())};
@@ -140,7 +144,11 @@ class Printer {
         if (e->dtype == DType::boolean && e.arg(0).is_constant(1)) return {"true"};
         if (e->dtype == DType::boolean && e.arg(0).is_constant(0)) return {"false"};
         return call(name(e->dtype), e.args());
-      case Op::Reduce: return {fmt::format("{}[{}]({})", name(e->reducer), names(e->bound), text(e.arg(0)))};
+      case Op::Reduce:
+        if (has_rank(e->reducer))
+          return {fmt::format("{}[{} -> {}]({})", name(e->reducer), names(e->bound), text(e.arg(1)),
+                              text(e.arg(0)))};
+        return {fmt::format("{}[{}]({})", name(e->reducer), names(e->bound), text(e.arg(0)))};
       case Op::RangeSum:
         return {fmt::format("rangesum[{}]({}, {}, {})", names(e->bound), text(e.arg(0)), text(e.arg(1)),
                             text(e.arg(2)))};

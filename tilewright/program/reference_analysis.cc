@@ -142,7 +142,9 @@ Kind Graph::kind(Expr e) {
         case Reducer::Mean:
         case Reducer::Var:
         case Reducer::Softmax:
-        case Reducer::Logsumexp: TW_CHECK(false, "the program is not elaborated");
+        case Reducer::Logsumexp:
+        case Reducer::Topk:
+        case Reducer::Argtopk: TW_CHECK(false, "the program is not elaborated");
       }
       break;
   }

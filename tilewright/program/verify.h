@@ -72,6 +72,7 @@ class Verifier {
   Value bare_name(const Syntax& s, Scope& scope);
   Value element(const Syntax& s, Scope& scope);
   Value reduction(const Syntax& s, Scope& scope);
+  Value ranked_element(const Syntax& s, Scope& scope);
   Value call(const Syntax& s, Scope& scope);
   Value binary(const Syntax& s, Scope& scope);
   Value condition(const Syntax& s, Scope& scope, const std::string& user);

@@ -44,6 +44,16 @@ ValueType real(ValueType a) { return std::max(a, ValueType::Real); }
 /// `true` and `false` stay distinct from the integers 1 and 0: a cast of the constant to bool.
 Expr truth(bool value) { return cast(DType::boolean, Expr(value ? 1 : 0)); }
 
+/// A number written with a point or an exponent. Where its value is an integer it stays distinct from the i64
+/// that has the same value, so that what is printed has the types of what was written.
+Expr real_literal(double x) {
+  if (!std::isfinite(x) || x != std::floor(x)) return Expr::real(x);
+  Node n;
+  n.op = Op::Real;
+  n.real = x;
+  return make(std::move(n));
+}
+
 Expr one(Op op, Expr x) { return make(op, {x}); }
 
 }  // namespace
@@ -164,12 +174,7 @@ Verifier::Value Verifier::expression_node(const Syntax& s, Scope& scope) {
                         "write K[b, (k g), i]");
     case Syntax::Kind::Size: return {Expr(axis_named(s.idents[0], &scope).size()), ValueType::Int};
     case Syntax::Kind::Reduce: return reduction(s, scope);
-    case Syntax::Kind::TopK:
-      diagnostics_.fail(
-          s.name_span,
-          fmt::format("`{}` is not supported yet: the k largest elements have no state to stream with",
-                      s.name),
-          "argmax and max give the first of them; the scores can be an output and be sorted outside");
+    case Syntax::Kind::TopK: return ranked_element(s, scope);
     case Syntax::Kind::Call: return call(s, scope);
     case Syntax::Kind::Not: return {logical_not(condition(*s.args[0], scope, "`not`").expr), ValueType::Bool};
     case Syntax::Kind::Neg: {
@@ -178,7 +183,7 @@ Verifier::Value Verifier::expression_node(const Syntax& s, Scope& scope) {
       const ValueType type = arithmetic(v.type, v.type);
       if (!literal) return {-v.expr, type};
       if (const auto r = v.expr.rational()) return {Expr(-*r), type};
-      return {Expr::real(-*v.expr.number()), type};
+      return {real_literal(-*v.expr.number()), type};
     }
     case Syntax::Kind::Binary: return binary(s, scope);
   }
@@ -187,14 +192,14 @@ Verifier::Value Verifier::expression_node(const Syntax& s, Scope& scope) {
 
 Verifier::Value Verifier::number(const Syntax& s) {
   const auto exact = Rational::parse(s.name);
-  if (exact) return {Expr(*exact), s.real ? ValueType::Real : ValueType::Int};
+  if (exact && !(s.real && exact->is_integer())) return {Expr(*exact), s.real ? ValueType::Real : ValueType::Int};
   if (!s.real)
     diagnostics_.fail(s.span, fmt::format("{} does not fit i64", s.name),
                       "write it with a point to make it real");
   const double value = std::strtod(s.name.c_str(), nullptr);
   if (!std::isfinite(value))
     diagnostics_.fail(s.span, fmt::format("{} does not fit f64", s.name), "infinity is written inf");
-  return {Expr::real(value), ValueType::Real};
+  return {real_literal(value), ValueType::Real};
 }
 
 Verifier::Value Verifier::bare_name(const Syntax& s, Scope& scope) {
@@ -337,9 +342,35 @@ Verifier::Value Verifier::reduction(const Syntax& s, Scope& scope) {
     case Reducer::Mean:
     case Reducer::Var:
     case Reducer::Softmax:
-    case Reducer::Logsumexp: type = real(type); break;
+    case Reducer::Logsumexp:
+    case Reducer::Topk:
+    case Reducer::Argtopk: type = real(type); break;
   }
   return {reduce(r, axes, body.expr), type};
+}
+
+/// topk[v -> n](x): v is bound in x; n is free in the value, whose rank it is, and cannot stand in x.
+Verifier::Value Verifier::ranked_element(const Syntax& s, Scope& scope) {
+  const Sym axis = axis_named(s.idents[0], &scope), rank = axis_named(s.idents[1], &scope);
+  if (scope.scalar()) use_axis(axis, s.idents[0].span, scope);
+  if (axis == rank)
+    diagnostics_.fail(s.idents[1].span, fmt::format("`{}` numbers its results along another axis", s.name),
+                      fmt::format("declare one whose size says how many: axis n = 8, then {}[{} -> n](…)",
+                                  s.name, axis.name()));
+  scope.bound.push_back(axis);
+  const Value body = expression(*s.args[0], scope);
+  scope.bound.pop_back();
+  if (depends_on(body.expr, rank))
+    diagnostics_.fail(
+        s.args[0]->span,
+        fmt::format("axis `{}` numbers the results of `{}` and cannot be used in what it ranks",
+                    rank.name(), s.name),
+        "rank along another axis, declared with the same size");
+  use_axis(rank, s.idents[1].span, scope,
+           fmt::format("{0}[{1} -> {2}] has a value for each {2}", s.name, axis.name(), rank.name()));
+  const bool index = s.name == "argtopk";
+  return {ranked(index ? Reducer::Argtopk : Reducer::Topk, axis, body.expr, Expr(rank)),
+          index ? ValueType::Int : real(body.type)};
 }
 
 Verifier::Value Verifier::call(const Syntax& s, Scope& scope) {
