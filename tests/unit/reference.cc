@@ -317,7 +317,7 @@ output m
     FAIL() << "an index out of bounds was accepted";
   } catch (const UserError& error) {
     const Diagnostic& d = error.diagnostics()[0];
-    EXPECT_NE(d.what.find("index 99999 is outside axis p of C, which has size 3"), std::string::npos) << d.what;
+    EXPECT_NE(d.what.find("index 99999 is outside axis `p` of `C`, which has size 3"), std::string::npos) << d.what;
     EXPECT_TRUE(d.span);
   }
 }
@@ -506,18 +506,18 @@ void expect_error(Case& c, const std::string& text) {
 TEST(Reference, RefusesWrongInputs) {
   Case c("axis i\nparam a : f32 range(0, 10)\ninput x[i] : f32\ninput n[i] : i32 range(0, size(i))\ny[i] = x * a + n\noutput y\n");
   c.input("x", {3}, {1, 2, 3}).param("a", 1);
-  expect_error(c, "input n is missing");
+  expect_error(c, "input `n` is missing");
   c.input("n", {3}, {0, 1, 3});
-  expect_error(c, "input n holds 3, outside its declared range [0, 3)");
+  expect_error(c, "input `n` holds 3, outside its declared range [0, 3)");
   c.input("n", {3}, {0, 1, 2}).param("a", 10);
-  expect_error(c, "param a is 10, outside its declared range [0, 10)");
+  expect_error(c, "param `a` is 10, outside its declared range [0, 10)");
   c.param("a", 1).param("alpha", 2);
-  expect_error(c, "no param alpha");
+  expect_error(c, "no param `alpha`");
   Case d("axis i\nparam a : f32\ninput x[i] : f32\ny[i] = x * a\noutput y\n");
   d.input("x", {3}, {1, 2, 3});
-  expect_error(d, "param a has no value");
+  expect_error(d, "param `a` has no value");
   d.param("a", 1).array("x").dtype = DType::f64;
-  expect_error(d, "dtype f64 but the program declares f32");
+  expect_error(d, "dtype f64, but the program declares f32");
 }
 
 }  // namespace

@@ -28,21 +28,22 @@ ArrayView checked_array(const Input& input, const Sizes& sizes, const std::map<s
   if (it == arrays.end()) {
     std::vector<std::string> given;
     for (auto& [other, array] : arrays) given.push_back(other);
-    throw UserError(input.span, fmt::format("input {} is missing", name),
-                    given.empty() ? "give an array for it" : fmt::format("given are {}", fmt::join(given, ", ")));
+    throw UserError(input.span, fmt::format("input `{}` is missing", name),
+                    given.empty() ? "give an array for it" : fmt::format("give an array for it; given are {}", fmt::join(given, ", ")));
   }
   ArrayView a = it->second;
   if (a.dtype != input.dtype)
-    throw UserError(input.span, fmt::format("input {} has dtype {} but the program declares {}", name,
+    throw UserError(input.span, fmt::format("input `{}` has dtype {}, but the program declares {}", name,
                                             tilewright::name(a.dtype), tilewright::name(input.dtype)),
                     fmt::format("convert the array, or compile with --dtype {}={}", name, tilewright::name(a.dtype)));
   std::vector<int64_t> shape = shape_of(input.dims, sizes);
   if (a.shape != shape)
-    throw UserError(input.span, fmt::format("input {} has shape {} but the program's sizes make it {}", name,
-                                            shape_text(a.shape), shape_text(shape)));
+    throw UserError(input.span, fmt::format("input `{}` has shape {}, but the program's sizes make it {}", name,
+                                            shape_text(a.shape), shape_text(shape)),
+                    "give an array of that shape, or other sizes");
   if (a.strides.empty()) a.strides = row_major(shape);
   if (a.strides.size() != shape.size())
-    throw UserError(input.span, fmt::format("input {} has {} strides for {} dimensions", name, a.strides.size(), shape.size()));
+    throw UserError(input.span, fmt::format("input `{}` has {} strides for {} dimensions", name, a.strides.size(), shape.size()));
   return a;
 }
 
@@ -75,7 +76,9 @@ std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes, const
   for (auto& [name, value] : given)
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       std::string near = nearest_name(name, names);
-      throw UserError({}, fmt::format("the program has no param {}", name), near.empty() ? "" : fmt::format("did you mean {}?", near));
+      throw UserError({}, fmt::format("the program has no param `{}`", name),
+                      near.empty() ? (names.empty() ? "it has none" : fmt::format("its params are {}", fmt::join(names, ", ")))
+                                   : fmt::format("did you mean `{}`?", near));
     }
   Bindings bindings;
   for (auto& [sym, size] : sizes) bindings[sym] = double(size);
@@ -85,7 +88,7 @@ std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes, const
     double value = 0;
     if (auto it = given.find(name); it != given.end()) value = it->second;
     else if (param.value) value = evaluate(param.value, bindings);
-    else throw UserError(param.span, fmt::format("param {} has no value", name), fmt::format("give one: --param {}=...", name));
+    else throw UserError(param.span, fmt::format("param `{}` has no value", name), fmt::format("give one: --param {}=NUMBER", name));
     value = round_to(param.dtype, value);
     values[param.sym] = bindings[param.sym] = value;
   }
@@ -93,7 +96,8 @@ std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes, const
     if (!param.range) continue;
     const double lo = evaluate(param.range.lo, bindings), hi = evaluate(param.range.hi, bindings), value = values[param.sym];
     if (!(value >= lo && value < hi))
-      throw UserError(param.span, fmt::format("param {} is {}, outside its declared range [{}, {})", param.sym.name(), value, lo, hi));
+      throw UserError(param.span, fmt::format("param `{}` is {}, outside its declared range [{}, {})", param.sym.name(), value, lo, hi),
+                      "give a value inside; the upper end is excluded");
   }
   return values;
 }
@@ -110,7 +114,8 @@ IntegerRange checked_range(const Input& input, const ArrayView& array, const Siz
     const double lo = evaluate(input.range.lo, bindings), hi = evaluate(input.range.hi, bindings);
     for (int64_t value : {found->lo, found->hi})
       if (!(double(value) >= lo && double(value) < hi))
-        throw UserError(input.span, fmt::format("input {} holds {}, outside its declared range [{}, {})", input.sym.name(), value, lo, hi));
+        throw UserError(input.span, fmt::format("input `{}` holds {}, outside its declared range [{}, {})", input.sym.name(), value, lo, hi),
+                        "correct the array; the upper end is excluded");
   }
   return {std::max(found->lo, IntegerRange::low), std::min(found->hi, IntegerRange::high)};
 }

@@ -189,12 +189,12 @@ class Runner : public Engine {
     const Failure& f = failures_[number - 1];
     Span span = graph_.program().span_of(f.source);
     if (f.axis < 0)
-      throw UserError(span, fmt::format("division by zero in {}", to_string(f.source)),
+      throw UserError(span, fmt::format("division by zero in `{}`", to_string(f.source)),
                       "guard it: where(divisor != 0, ..., 0)");
     const Table& t = graph_.tables[size_t(graph_.table_of(f.source->sym))];
     const std::string axis = t.axes[size_t(f.axis)].name();
     throw UserError(span,
-                    fmt::format("index {} is outside axis {} of {}, which has size {}", f.value, axis,
+                    fmt::format("index {} is outside axis `{}` of `{}`, which has size {}", f.value, axis,
                                 f.source->sym.name(), t.sizes[size_t(f.axis)]),
                     "guard the read with where(...), or correct the values it is indexed by");
   }

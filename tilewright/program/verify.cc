@@ -367,7 +367,8 @@ void Verifier::check_sizes() {
       axis.size = Expr(evaluate_integer(substitute(axis.size, literal), {}));
     } catch (const UserError& e) {
       diagnostics_.fail(axis.span,
-                        fmt::format("the size of axis `{}`: {}", axis.name(), e.diagnostics()[0].what));
+                        fmt::format("the size of axis `{}`: {}", axis.name(), e.diagnostics()[0].what),
+                        e.diagnostics()[0].hint);
     }
     if (*axis.size.rational() < Rational(0))
       diagnostics_.fail(axis.span,
