@@ -1,5 +1,6 @@
 // Exact evaluation of sizes and costs, with bounded sums by floor sums.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <unordered_map>
@@ -36,8 +37,12 @@ struct Exact {
   friend bool operator==(const Exact& a, const Exact& b) { return a.n == b.n && a.d == b.d; }
 };
 
+[[noreturn]] void fail_division() {
+  throw UserError(Span{}, "division by zero in a size", "give sizes for which the divisor is not zero");
+}
+
 Exact inverse(const Exact& x) {
-  TW_CHECK(x.n != 0, "division by zero in a size");
+  if (x.n == 0) fail_division();
   return {x.d, x.n};
 }
 
@@ -52,7 +57,7 @@ Exact power(Exact x, int64_t n) {
 }
 
 Exact floor_quotient(const Exact& a, const Exact& b) {
-  TW_CHECK(b.n != 0, "division by zero in a size");
+  if (b.n == 0) fail_division();
   Exact q = a * inverse(b);
   return wide_floor_div(q.n, q.d);
 }
@@ -226,10 +231,14 @@ class IntegerEvaluator {
         return r;
       }
       case Op::Select: return arg(0).n != 0 ? arg(1) : arg(2);
-      case Op::Lt: return truth(arg(0) < arg(1));
-      case Op::Le: return truth(!(arg(1) < arg(0)));
-      case Op::Eq: return truth(arg(0) == arg(1));
-      case Op::Ne: return truth(!(arg(0) == arg(1)));
+      case Op::Lt:
+      case Op::Le:
+      case Op::Eq:
+      case Op::Ne:
+        if (!is_exact(e.arg(0)) || !is_exact(e.arg(1))) return truth(in_doubles(e) != 0);
+        if (e.is(Op::Lt)) return truth(arg(0) < arg(1));
+        if (e.is(Op::Le)) return truth(!(arg(1) < arg(0)));
+        return truth((arg(0) == arg(1)) == e.is(Op::Eq));
       case Op::And:
         for (Expr a : e.args())
           if ((*this)(a).n == 0) return 0;
@@ -239,16 +248,26 @@ class IntegerEvaluator {
           if ((*this)(a).n != 0) return 1;
         return 0;
       case Op::Not: return truth(arg(0).n == 0);
-      case Op::Cast:
-        if (is_integer(e->dtype) && e.arg(0).op() != Op::Real) {
-          Exact x = arg(0);  // truncates toward zero
-          return x.n / x.d;
+      case Op::Cast: {
+        if (is_float(e->dtype)) break;
+        if (!is_exact(e.arg(0))) {
+          const double x = in_doubles(e);
+          if (!(std::fabs(x) < 0x1p62)) fail_size_overflow();
+          return Wide(x);
         }
+        const Exact x = arg(0);
+        if (e->dtype == DType::boolean) return truth(x.n != 0);
+        const Wide whole = x.n / x.d;  // truncates toward zero
+        if (e->dtype == DType::i64) return whole;
+        const Wide most = e->dtype == DType::i32 ? INT32_MAX : INT8_MAX;
+        return std::clamp(whole, -most - 1, most);
+      }
+      case Op::Real:
+        if (const auto q = Expr::real(e->real).rational()) return {q->num(), q->den()};
         break;
       case Op::RangeSum: return ranged(e);
       case Op::Constant:
       case Op::Symbol:
-      case Op::Real:
       case Op::Read:
       case Op::Exp:
       case Op::Exp2:
@@ -262,6 +281,41 @@ class IntegerEvaluator {
       case Op::Reduce: break;
     }
     throw InternalError(fmt::format("a size cannot hold {}: {}", name(e.op()), to_string(e)));
+  }
+
+  /// Made of numbers that are rationals and operations that keep them so. What is not stands in a size only below
+  /// a cast or a comparison, which are then evaluated in doubles.
+  bool is_exact(Expr e) {
+    switch (e.op()) {
+      case Op::Real: return Expr::real(e->real).rational().has_value();
+      case Op::Exp:
+      case Op::Exp2:
+      case Op::Log:
+      case Op::Log2:
+      case Op::Sqrt:
+      case Op::Rsqrt:
+      case Op::Tanh:
+      case Op::Sigmoid:
+      case Op::Erf: return false;
+      case Op::Cast: return !is_float(e->dtype);
+      case Op::Lt:
+      case Op::Le:
+      case Op::Eq:
+      case Op::Ne: return true;
+      case Op::Pow: {
+        const auto n = e.arg(1).rational();
+        return n && n->is_integer() && is_exact(e.arg(0));
+      }
+      case Op::Div: return is_exact(e.arg(0)) && is_exact(e.arg(1)) && (*this)(e.arg(1)).n != 0;
+      default: return std::all_of(e.args().begin(), e.args().end(), [&](Expr a) { return is_exact(a); });
+    }
+  }
+
+  double in_doubles(Expr e) const {
+    Bindings values;
+    for (const auto& [sym, value] : values_) values[sym] = double(value);
+    for (const auto& [sym, value] : bound_) values[sym] = double(value.n) / double(value.d);
+    return evaluate(e, values);
   }
 
   Exact ranged(Expr e) {
