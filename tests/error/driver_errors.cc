@@ -79,5 +79,28 @@ TEST(DriverErrors, Schedules) {
             "p.tw:4:8: error: output `P` runs along the split axis `j`: parts do not know the merged state when they store it\n  output P\n         ^\n  help: drop `split`\n");
 }
 
+TEST(DriverErrors, ASchedulesClausesAreGivenOnce) {
+  CompileOptions o;
+  const auto message = [&](const std::string& schedule) {
+    o.schedule = schedule;
+    return refusal(kRows, o);
+  };
+  EXPECT_EQ(message("stream j=4; stages 1; stream j=8"),
+            "<schedule>:1:23: error: `stream` is given twice; the first stands at line 1, column 1\n  stream j=4; stages 1; stream j=8\n                        ^~~~~~\n  help: give it once\n");
+  EXPECT_EQ(message("guard always\nguard moved"),
+            "<schedule>:2:1: error: `guard` is given twice; the first stands at line 1, column 1\n  guard moved\n  ^~~~~\n  help: give it once\n");
+  EXPECT_EQ(message("stream j=4; resident j=8"),
+            "<schedule>:1:13: error: `resident` contradicts `stream` at line 1, column 1\n  stream j=4; resident j=8\n              ^~~~~~~~\n"
+            "  help: an axis is either streamed or held whole: give one of them\n");
+  EXPECT_EQ(message("group r=2; group r=3"),
+            "<schedule>:1:12: error: `group` is given twice; the first stands at line 1, column 1\n  group r=2; group r=3\n             ^~~~~\n"
+            "  help: give all cuts in one clause: `group i=128/64, h=1`\n");
+  EXPECT_EQ(message("stages 99999999999"), "<schedule>:1:8: error: 99999999999 is too many\n  stages 99999999999\n         ^~~~~~~~~~~\n  help: write `stages 2`; the number is at most 1024\n");
+  EXPECT_EQ(message("  # a comment"),
+            "<schedule>:1:1: error: the schedule holds no clause\n    # a comment\n  ^\n  help: write one, such as `stream j=128`, or give no schedule for the default plans\n");
+  o.schedule_name = "rows.sched";
+  EXPECT_EQ(message("strem j=3"), "rows.sched:1:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you mean `stream`?\n");
+}
+
 }  // namespace
 }  // namespace tilewright

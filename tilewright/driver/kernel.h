@@ -26,6 +26,7 @@ struct Compilation {
 struct CompileOptions {
   Target target = Target::Cpu;
   std::string schedule;        ///< empty: defaults
+  std::string schedule_name = "<schedule>";  ///< what messages call its text
   int threads = 0;
   int device = 0;
   Target mapping = Target::Cuda;  ///< InterpMapped: whose mapping runs (Cuda or Cpu)

@@ -81,7 +81,7 @@ Compilation analyse(const Program& p, const CompileOptions& o) {
   if (plan_target(o) == Target::Cpu && o.schedule.empty())
     for (GuardedPlan& g : c.plans) fit_task(c, g.plan);
   if (!o.schedule.empty()) {
-    const Plan plan = timed("schedule", &c.times, [&] { return parse_schedule(c.elaborated, c.derivation, o.schedule, c.plans.back().plan); });
+    const Plan plan = timed("schedule", &c.times, [&] { return parse_schedule(c.elaborated, c.derivation, o.schedule, c.plans.back().plan, o.schedule_name); });
     c.plans = {GuardedPlan{{}, plan}};
     if (plan.resident) c.plans[0].when.at_most.emplace_back(plan.stream, plan.chunk);
   } else {

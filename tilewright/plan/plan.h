@@ -57,8 +57,9 @@ struct GuardedPlan {
 };
 
 /// Schedule text -> plan; what is not said is filled in from `defaults`. UserError with a caret in the text: unknown axis (nearest named), an axis that
-/// is not a group axis of the program, stream over an axis without a state, split not a multiple of chunk, …
-Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults);
+/// is not a group axis of the program, stream over an axis without a state, split not a multiple of chunk, a clause given twice, …  `name` is what messages
+/// call the text: a file's name where it comes from one.
+Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults, const std::string& name = "<schedule>");
 /// The full schedule text; parse_schedule(print) gives the same plan.
 std::string print(const Program& p, const Plan& plan);
 

@@ -1,7 +1,10 @@
 // The schedule language: clauses separated by `;` or newlines (docs/schedule.md).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
+#include <map>
 
 #include "tilewright/plan/axes.h"
 #include "tilewright/plan/plan.h"
@@ -17,10 +20,12 @@ struct Token {
   Span span;
 };
 
+const std::vector<std::string> kClauses = {"group", "stream", "resident", "split", "keep", "stages", "roles", "guard"};
+
 class ScheduleParser {
  public:
-  ScheduleParser(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults)
-      : p_(p), d_(d), plan_(defaults), source_(std::make_shared<SourceText>(SourceText{"<schedule>", text})) {
+  ScheduleParser(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults, const std::string& name)
+      : p_(p), d_(d), plan_(defaults), source_(std::make_shared<SourceText>(SourceText{name, text})) {
     tokenize();
   }
 
@@ -30,6 +35,7 @@ class ScheduleParser {
       clause();
       if (peek().kind != Token::Kind::End && !mark(";")) fail(peek().span, fmt::format("expected `;` before `{}`", peek().text), "separate clauses with `;`");
     }
+    if (clauses_.empty()) fail(Span{source_, 0, 0}, "the schedule holds no clause", "write one, such as `stream j=128`, or give no schedule for the default plans");
     try {
       check_plan(p_, d_, plan_);
     } catch (const UserError& e) {
@@ -96,6 +102,25 @@ class ScheduleParser {
     if (t.value == 0 && !zero) fail(t.span, "the size 0 is not allowed here", fmt::format("write {}", form));
     return t.value;
   }
+  /// A count of slots or groups.
+  int count(const char* form, bool zero = false) {
+    const Span span = peek().span;
+    const int64_t value = number(form, zero);
+    if (value > 1024) fail(span, fmt::format("{} is too many", value), fmt::format("write {}; the number is at most 1024", form));
+    return static_cast<int>(value);
+  }
+
+  /// Each clause is given at most once; `stream` and `resident` say the same thing in two ways.
+  void once(const Token& head) {
+    const std::string what = head.text == "resident" ? "stream" : head.text;
+    const auto [first, fresh] = clauses_.emplace(what, head);
+    if (fresh) return;
+    const Token& before = first->second;
+    const std::string place = fmt::format("line {}, column {}", before.span.line(), before.span.column());
+    if (before.text != head.text) fail(head.span, fmt::format("`{}` contradicts `{}` at {}", head.text, before.text, place), "an axis is either streamed or held whole: give one of them");
+    fail(head.span, fmt::format("`{}` is given twice; the first stands at {}", head.text, place),
+         head.text == "group" ? "give all cuts in one clause: `group i=128/64, h=1`" : head.text == "keep" ? "name all inputs in one clause: `keep Q, R`" : "give it once");
+  }
 
   Sym axis(const char* form) {
     const Token t = word("the name of an axis", form);
@@ -116,8 +141,13 @@ class ScheduleParser {
 
   void clause() {
     const Token head = word("a clause", "`group`, `stream`, `resident`, `split`, `keep`, `stages`, `roles` or `guard`");
+    if (std::find(kClauses.begin(), kClauses.end(), head.text) == kClauses.end()) {
+      const std::string near = nearest_name(head.text, kClauses);
+      fail(head.span, fmt::format("no clause begins with `{}`", head.text), near.empty() ? fmt::format("clauses are {}", fmt::join(kClauses, ", ")) : fmt::format("did you mean `{}`?", near));
+    }
+    once(head);
     if (head.text == "group") {
-      group(head);
+      group();
     } else if (head.text == "stream" || head.text == "resident") {
       const Span span = peek().span;
       const Sym a = axis("`stream j=128`");
@@ -133,12 +163,12 @@ class ScheduleParser {
     } else if (head.text == "keep") {
       keep();
     } else if (head.text == "stages") {
-      plan_.stages = static_cast<int>(number("`stages 2`"));
+      plan_.stages = count("`stages 2`");
     } else if (head.text == "roles") {
-      plan_.loaders = static_cast<int>(number("`roles 1+2`", true));
+      plan_.loaders = count("`roles 1+2`", true);
       expect("+", "`roles 1+2`");
-      plan_.computers = static_cast<int>(number("`roles 1+2`"));
-    } else if (head.text == "guard") {
+      plan_.computers = count("`roles 1+2`");
+    } else {
       const Token t = word("a policy", "`guard always`, `moved`, `threshold` or `speculative`");
       for (Guard g : {Guard::Always, Guard::Moved, Guard::Threshold, Guard::Speculative})
         if (t.text == name(g)) {
@@ -146,14 +176,10 @@ class ScheduleParser {
           return;
         }
       fail(t.span, fmt::format("no guard policy is called `{}`", t.text), "choose always, moved, threshold or speculative");
-    } else {
-      const std::string near = nearest_name(head.text, {"group", "stream", "resident", "split", "keep", "stages", "roles", "guard"});
-      fail(head.span, fmt::format("no clause begins with `{}`", head.text),
-           near.empty() ? "clauses are group, stream, resident, split, keep, stages, roles, guard" : fmt::format("did you mean `{}`?", near));
     }
   }
 
-  void group(const Token&) {
+  void group() {
     const char* form = "`group i=128/64, h=1`";
     std::vector<Cut> cuts;
     do {
@@ -202,6 +228,7 @@ class ScheduleParser {
       }
       if (!contains(roles.kept_inputs, found))
         fail(t.span, fmt::format("`{}` changes along `{}`, so it cannot be kept", t.text, d_.cascade.axis.name()), "keep inputs that do not have the streamed axis");
+      if (contains(plan_.keep, found)) fail(t.span, fmt::format("`keep` names `{}` twice", t.text), "name each input once");
       plan_.keep.push_back(found);
     } while (mark(","));
   }
@@ -211,13 +238,14 @@ class ScheduleParser {
   Plan plan_;
   SourceRef source_;
   std::vector<Token> tokens_;
+  std::map<std::string, Token> clauses_;  ///< the first of each kind
   size_t at_ = 0;
 };
 
 }  // namespace
 
-Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults) {
-  return ScheduleParser(p, d, text, defaults).parse();
+Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults, const std::string& name) {
+  return ScheduleParser(p, d, text, defaults, name).parse();
 }
 
 }  // namespace tilewright
