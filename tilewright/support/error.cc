@@ -26,22 +26,53 @@ Span Span::join(const Span& a, const Span& b) {
   return {a.source, std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
+namespace {
+
+/// A byte of UTF-8 that does not begin a character.
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+/// Cuts a long line to what stands around byte `at`, with … where something is left out; `length` bytes from there are marked.
+void clip(std::string& line, size_t& at, size_t& length) {
+  constexpr size_t kShown = 160, kBefore = 60;
+  if (line.size() <= kShown) return;
+  size_t from = at > kBefore ? at - kBefore : 0;
+  while (from > 0 && continues_character(line[from])) --from;
+  size_t to = std::min(line.size(), from + kShown);
+  while (to < line.size() && continues_character(line[to])) ++to;
+  const std::string before = from > 0 ? "…" : "", after = to < line.size() ? "…" : "";
+  length = std::max<size_t>(1, std::min(length, to - std::min(at, to)));
+  line = before + line.substr(from, to - from) + after;
+  at = at - from + before.size();
+}
+
+/// A message that quotes a word of any length stays readable.
+std::string shortened(const std::string& what) {
+  constexpr size_t kLongest = 2000;
+  return what.size() <= kLongest ? what : what.substr(0, kLongest / 2) + " … " + what.substr(what.size() - kLongest / 4);
+}
+
+}  // namespace
+
 std::string Diagnostic::render() const {
   std::string out;
+  const std::string message = shortened(what);
   if (!span) {
-    out = fmt::format("error: {}\n", what);
+    out = fmt::format("error: {}\n", message);
   } else {
     const std::string& text = span.source->text;
     size_t column = size_t(span.column());
-    out = fmt::format("{}:{}:{}: error: {}\n", span.source->name, span.line(), column, what);
+    out = fmt::format("{}:{}:{}: error: {}\n", span.source->name, span.line(), column, message);
     size_t start = std::min(span.begin, text.size()) - (column - 1);
     size_t stop = std::min(text.find('\n', start), text.size());
     std::string line = text.substr(start, stop - start);
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    std::string marks;
-    for (size_t k = 0; k + 1 < column && k < line.size(); ++k) marks += line[k] == '\t' ? '\t' : ' ';
     size_t length =
         std::max<size_t>(1, std::min(span.end, stop) - std::min(span.begin, std::min(span.end, stop)));
+    size_t at = column - 1;
+    clip(line, at, length);
+    std::string marks;
+    for (size_t k = 0; k < at && k < line.size(); ++k)
+      if (!continues_character(line[k])) marks += line[k] == '\t' ? '\t' : ' ';
     marks += "^" + std::string(length - 1, '~');
     out += fmt::format("  {}\n  {}\n", line, marks);
   }
