@@ -1,6 +1,7 @@
 #include "tilewright/driver/session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -66,6 +67,7 @@ struct Session::Impl {
       if (source.array) shapes[name] = source.array->shape;
     }
     sizes = bind_sizes(p, shapes, o.sizes);
+    check_memory();
     for (const Input& in : p.inputs) {
       const std::string& name = in.sym.name();
       const auto it = o.inputs.find(name);
@@ -92,6 +94,24 @@ struct Session::Impl {
       std::memset(a.data.get(), 0xff, static_cast<size_t>(a.elements() * bytes(a.dtype)));  // NaN in every float type: unwritten elements show
       outputs[out.sym.name()] = a;
     }
+  }
+
+  /// Refuses arrays that the machine cannot hold, which the system would only notice when they are filled.
+  void check_memory() const {
+    double needed = 0;
+    const auto add = [&](const std::vector<Dim>& dims, DType dtype) {
+      double size = static_cast<double>(bytes(dtype));
+      for (int64_t length : shape_of(dims, sizes)) size *= static_cast<double>(length);
+      needed += size;
+    };
+    for (const Input& in : program.inputs) {
+      const auto it = options.inputs.find(in.sym.name());
+      if (it == options.inputs.end() || !it->second.array) add(in.dims, in.dtype);
+    }
+    for (const Output& out : program.outputs) add(out.dims, out.dtype);
+    const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+    if (needed > there && there > 0)
+      throw UserError(Span{}, fmt::format("the inputs and outputs take {:.1f} GiB, and this machine has {:.1f} GiB", needed / (1 << 30), there / (1 << 30)), "give smaller sizes");
   }
 
   Timing run_host(int warmup, int repeat) {

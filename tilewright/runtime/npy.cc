@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <filesystem>
 
+#include "tilewright/program/sizes.h"
 #include "tilewright/runtime/cache.h"
 #include "tilewright/support/error.h"
 
@@ -20,7 +23,13 @@ class Reader {
 
   HostArray read() {
     const auto file = read_file(path_);
-    if (!file) fail("the file cannot be read", "check its name and permissions");
+    if (!file) {
+      const int reason = errno;
+      std::error_code ignored;
+      if (std::filesystem::is_directory(path_, ignored)) fail("it is a folder", "name a .npy file");
+      if (!std::filesystem::exists(path_, ignored)) fail("there is no such file", "name a .npy file");
+      fail(fmt::format("the file cannot be read: {}", std::strerror(reason)), "check its permissions");
+    }
     const std::vector<char>& f = *file;
     if (f.size() < 10 || std::memcmp(f.data(), kMagic, 6) != 0) fail("the file is not a .npy", "write it with numpy.save");
     const int version = static_cast<unsigned char>(f[6]);
@@ -45,7 +54,7 @@ class Reader {
     double needed = static_cast<double>(empty ? 0 : stored.size);
     for (int64_t extent : shape) needed *= static_cast<double>(extent);
     if (needed != static_cast<double>(available))
-      fail(fmt::format("{} bytes of data where shape [{}] of {} needs {:.0f}", available, fmt::join(shape, ", "), descr, needed), "the file is truncated or damaged: write it again");
+      fail(fmt::format("{} bytes of data where shape {} of {} needs {:.0f}", available, shape_text(shape), descr, needed), "the file is truncated or damaged: write it again");
     HostArray a = allocate(dtype_, shape);
     const int64_t n = a.elements();
     const char* data = f.data() + begin + header;
