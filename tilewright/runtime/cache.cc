@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 
 #include "tilewright/support/error.h"
 
@@ -26,7 +28,25 @@ std::string checksum(const std::vector<char>& data) { return hex(XXH3_128bits(da
 
 void report_once(const std::string& message) {
   static std::atomic<bool> reported{false};
-  if (!reported.exchange(true)) fmt::print(stderr, "tilewright: {}; kernels are compiled again in each process\n", message);
+  if (reported.exchange(true)) return;
+  std::fputs(fmt::format("tilewright: {}; kernels are compiled again in each process\n", message).c_str(), stderr);
+}
+
+/// Files that are being written, by their temporary names, and the temporary folder once it exists.
+struct Temporaries {
+  std::mutex mutex;
+  std::set<std::string> files;
+  std::string folder;
+};
+Temporaries& temporaries() {
+  static auto* t = new Temporaries;  // never destroyed: threads may still write while the process ends
+  return *t;
+}
+
+/// A name that cache_put gives: 32 hexadecimal digits and an extension. Returns the digits, or nothing.
+std::string key_of(const std::string& file) {
+  const size_t digits = file.find_first_not_of("0123456789abcdef");
+  return digits == 32 && file[32] == '.' ? file.substr(0, 32) : "";
 }
 
 bool disabled() {
@@ -42,16 +62,61 @@ std::string content_key(const std::vector<std::string>& parts) {
   return hex(XXH3_128bits(all.data(), all.size()));
 }
 
+namespace {
+
+/// Where the cache is, whether or not it exists; empty when nothing says so.
+std::string cache_location() {
+  if (const char* dir = std::getenv("TILEWRIGHT_CACHE_DIR"); dir != nullptr && *dir != 0) return dir;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != 0) return std::string(xdg) + "/tilewright";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) return std::string(home) + "/.cache/tilewright";
+  return "";
+}
+
+/// The files of the cache, with their keys.
+std::vector<std::pair<fs::path, std::string>> cache_files(const std::string& folder) {
+  std::vector<std::pair<fs::path, std::string>> files;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string key = key_of(it->path().filename().string());
+    std::error_code ignored;
+    if (!key.empty() && it->is_regular_file(ignored)) files.emplace_back(it->path(), key);
+  }
+  return files;
+}
+
+}  // namespace
+
+CacheContents cache_contents() {
+  CacheContents c;
+  c.off = disabled();
+  c.folder = cache_location();
+  if (c.folder.empty()) return c;
+  std::set<std::string> keys;
+  for (const auto& [path, key] : cache_files(c.folder)) {
+    std::error_code error;
+    const auto size = fs::file_size(path, error);
+    if (!error) c.bytes += static_cast<int64_t>(size);
+    keys.insert(key);
+  }
+  c.kernels = static_cast<int64_t>(keys.size());
+  return c;
+}
+
+CacheContents cache_clear() {
+  const CacheContents before = cache_contents();
+  if (before.folder.empty()) return before;
+  for (const auto& [path, key] : cache_files(before.folder)) {
+    std::error_code error;
+    fs::remove(path, error);
+    if (error) throw UserError(Span{}, fmt::format("{} cannot be removed: {}", path.string(), error.message()), "check the permissions of the folder");
+  }
+  return before;
+}
+
 std::optional<std::string> cache_folder() {
   if (disabled()) return std::nullopt;
-  std::string folder;
-  if (const char* dir = std::getenv("TILEWRIGHT_CACHE_DIR"); dir != nullptr && *dir != 0) {
-    folder = dir;
-  } else if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != 0) {
-    folder = std::string(xdg) + "/tilewright";
-  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
-    folder = std::string(home) + "/.cache/tilewright";
-  } else {
+  const std::string folder = cache_location();
+  if (folder.empty()) {
     report_once("no cache folder: neither TILEWRIGHT_CACHE_DIR nor HOME is set");
     return std::nullopt;
   }
@@ -77,24 +142,21 @@ std::optional<std::vector<char>> read_file(const std::string& path) {
 bool write_file_atomically(const std::string& path, const std::vector<char>& data) {
   static std::atomic<int> counter{0};
   const std::string temporary = fmt::format("{}.{}.{}.tmp", path, getpid(), counter++);
+  Temporaries& all = temporaries();
   {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    out.write(data.data(), static_cast<std::streamsize>(data.size()));
-    out.close();
-    if (!out) {
-      std::error_code ignored;
-      fs::remove(temporary, ignored);
-      return false;
-    }
+    std::lock_guard lock(all.mutex);
+    all.files.insert(temporary);
   }
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out.write(data.data(), static_cast<std::streamsize>(data.size()));
+  out.close();
   std::error_code error;
-  fs::rename(temporary, path, error);
-  if (error) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    return false;
-  }
-  return true;
+  std::lock_guard lock(all.mutex);
+  if (out) fs::rename(temporary, path, error);
+  all.files.erase(temporary);
+  if (out && !error) return true;
+  fs::remove(temporary, error);
+  return false;
 }
 
 std::optional<std::vector<char>> cache_get(const std::string& key, const std::string& extension) {
@@ -142,6 +204,8 @@ const std::string& temporary_folder() {
                         "free some space, or set TMPDIR to a folder that can be written");
       }
       path = pattern;
+      std::lock_guard lock(temporaries().mutex);
+      temporaries().folder = path;
     }
     ~Folder() {
       std::error_code ignored;
@@ -150,6 +214,14 @@ const std::string& temporary_folder() {
   };
   static const Folder folder;
   return folder.path;
+}
+
+void remove_temporaries() {
+  Temporaries& all = temporaries();
+  all.mutex.lock();  // for good: nothing may be created after this
+  std::error_code ignored;
+  for (const std::string& file : all.files) fs::remove(file, ignored);
+  if (!all.folder.empty()) fs::remove_all(all.folder, ignored);
 }
 
 }  // namespace tilewright

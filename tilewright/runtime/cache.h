@@ -1,5 +1,6 @@
 // The content-addressed cache of compiled kernels.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,8 +20,21 @@ std::optional<std::string> cache_put(const std::string& key, const std::string& 
 /// Path of an undamaged entry, for loaders that need a file.
 std::optional<std::string> cache_path(const std::string& key, const std::string& extension);
 
+/// What the cache holds. Files that no kernel of ours would be stored under are neither counted nor removed.
+struct CacheContents {
+  bool off = false;     ///< TILEWRIGHT_DISABLE_CACHE=1
+  std::string folder;   ///< empty: none can be named, as neither TILEWRIGHT_CACHE_DIR nor HOME is set
+  int64_t kernels = 0;  ///< entries, each with its checksum
+  int64_t bytes = 0;    ///< of all their files
+};
+CacheContents cache_contents();
+/// Removes every entry; what was removed. UserError naming the file that cannot be removed.
+CacheContents cache_clear();
+
 /// A private temporary folder of this process, removed at exit.
 const std::string& temporary_folder();
+/// Removes the temporary folder and every file that write_file_atomically is writing; later calls of it wait for ever. For a process that ends at once afterwards.
+void remove_temporaries();
 
 std::optional<std::vector<char>> read_file(const std::string& path);
 bool write_file_atomically(const std::string& path, const std::vector<char>& data);

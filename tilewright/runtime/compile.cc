@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -50,8 +51,16 @@ int run_command(const std::vector<std::string>& command, std::string& log) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
   posix_spawn_file_actions_adddup2(&actions, fds[1], 2);
+  // The command blocks signals that it handles in a thread of its own; what it starts must not.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  const int failed = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  const int failed = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(fds[1]);
   if (failed != 0) {
@@ -99,32 +108,53 @@ const std::string& compiler_identity() {
 
 CompileStats compile_stats() { return {compiled.load(), hits.load()}; }
 
+namespace {
+
+std::string flags_of(const std::string& flags) { return "-x c++ -std=c++17 -O2 -shared -fPIC -fno-math-errno -fno-trapping-math -w " + flags; }
+
+std::string object_key(const std::string& source, const std::string& flags) { return content_key({source, flags_of(flags), compiler_identity()}); }
+
+/// Path of the shared object of `source`: the cache's, else one in the temporary folder.
+std::string shared_object(const std::string& source, const std::string& flags, const std::string& key) {
+  if (auto cached = cache_path(key, ".so")) {
+    ++hits;
+    return *cached;
+  }
+  const std::string base = temporary_folder() + "/" + key;
+  if (!write_file_atomically(base + ".cc", std::vector<char>(source.begin(), source.end())))
+    throw UserError(Span{}, fmt::format("{}.cc cannot be written", base), "free some space, or set TMPDIR to a folder that can be written");
+  std::vector<std::string> command = words_of(compiler_command());
+  for (const std::string& w : words_of(flags_of(flags))) command.push_back(w);
+  for (const std::string& w : {std::string("-o"), base + ".so", base + ".cc"}) command.push_back(w);
+  std::string log;
+  const int status = run_command(command, log);
+  ++compiled;
+  if (status != 0) throw InternalError(fmt::format("the compiler `{}` refused an emitted kernel ({}):\n{}", compiler_command(), base + ".cc", log.substr(0, 4000)));
+  if (auto binary = read_file(base + ".so"))
+    if (auto stored = cache_put(key, ".so", *binary)) return *stored;
+  return base + ".so";
+}
+
+}  // namespace
+
+CpuCompiler cpu_compiler() {
+  const std::string& identity = compiler_identity();
+  return {compiler_command(), identity.substr(0, identity.find('\n'))};
+}
+
+std::vector<char> compile_cpu(const std::string& source, const std::string& flags) {
+  const auto binary = read_file(shared_object(source, flags, object_key(source, flags)));
+  if (!binary) throw UserError(Span{}, "a compiled kernel vanished from the cache or the temporary folder", "run the command again");
+  return *binary;
+}
+
 std::shared_ptr<CpuModule> CpuModule::load(const std::string& source, const std::string& flags) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<CpuModule>> loaded;
   std::lock_guard lock(mutex);
-  const std::string all_flags = "-x c++ -std=c++17 -O2 -shared -fPIC -fno-math-errno -fno-trapping-math -w " + flags;
-  const std::string key = content_key({source, all_flags, compiler_identity()});
+  const std::string key = object_key(source, flags);
   if (auto module = loaded[key].lock()) return module;
-  std::string path;
-  if (auto cached = cache_path(key, ".so")) {
-    ++hits;
-    path = *cached;
-  } else {
-    const std::string base = temporary_folder() + "/" + key;
-    if (!write_file_atomically(base + ".cc", std::vector<char>(source.begin(), source.end())))
-      throw UserError(Span{}, fmt::format("{}.cc cannot be written", base), "free some space, or set TMPDIR to a folder that can be written");
-    std::vector<std::string> command = words_of(compiler_command());
-    for (const std::string& w : words_of(all_flags)) command.push_back(w);
-    for (const std::string& w : {std::string("-o"), base + ".so", base + ".cc"}) command.push_back(w);
-    std::string log;
-    const int status = run_command(command, log);
-    ++compiled;
-    if (status != 0) throw InternalError(fmt::format("the compiler `{}` refused an emitted kernel ({}):\n{}", compiler_command(), base + ".cc", log.substr(0, 4000)));
-    path = base + ".so";
-    if (auto binary = read_file(path))
-      if (auto stored = cache_put(key, ".so", *binary)) path = *stored;
-  }
+  const std::string path = shared_object(source, flags, key);
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw InternalError(fmt::format("a compiled kernel cannot be loaded: {}", dlerror()));
   std::shared_ptr<CpuModule> module(new CpuModule);

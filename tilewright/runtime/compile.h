@@ -14,6 +14,13 @@ namespace tilewright {
 struct CompileStats { int64_t compiled = 0, hits = 0; };
 CompileStats compile_stats();  ///< since the process began; a test counts with it
 
+/// The command that compiles C++ ($CXX, else c++) and the first line of its version. UserError when it cannot be run (what to install).
+struct CpuCompiler { std::string command, version; };
+CpuCompiler cpu_compiler();
+
+/// Emitted C++ -> the bytes of a shared object, through the cache. Errors as CpuModule::load.
+std::vector<char> compile_cpu(const std::string& source, const std::string& flags);
+
 /// A loaded shared object of emitted C++.
 class CpuModule {
  public:
