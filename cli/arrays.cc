@@ -1,49 +1,77 @@
 #include "cli/arrays.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "cli/output.h"
+#include "cli/progress.h"
 #include "tilewright/runtime/npy.h"
 
 namespace tilewright::cli {
+
+namespace {
+
+/// Refuses a name that is not among `known`; `option` begins the message.
+void expect_known(const std::string& option, const std::string& name, const std::vector<std::string>& known, const char* what) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  const std::string near = nearest_name(name, known);
+  throw UserError(Span{}, fmt::format("{}: no {} is called `{}`", option, what, name),
+                  near.empty() ? fmt::format("{}s are {}", what, fmt::join(known, ", ")) : fmt::format("did you mean `{}`?", near));
+}
+
+InputSource source_of(const std::string& name, const std::string& text, DType dtype) {
+  static const std::map<std::string, Fill> fills = {{"normal", Fill::Normal}, {"uniform", Fill::Uniform}, {"zeros", Fill::Zeros}};
+  InputSource source;
+  if (const auto fill = fills.find(text); fill != fills.end()) {
+    source.fill = fill->second;
+    return source;
+  }
+  if (text.find_first_of("./") == std::string::npos)
+    if (const std::string near = nearest_name(text, {"normal", "uniform", "zeros"}); !near.empty())
+      throw UserError(Span{}, fmt::format("--input {}={}: there is neither such a fill nor such a file", name, text), fmt::format("did you mean `{}`?", near));
+  source.array = read_npy(text, dtype);
+  return source;
+}
+
+}  // namespace
 
 SessionOptions session_options(const Options& o, const Program& p, const std::map<std::string, int64_t>& sizes) {
   SessionOptions s;
   s.sizes = sizes;
   s.params = param_values(o);
   s.seed = o.seed;
-  for (const auto& [name, text] : pairs(o.inputs, "--input")) {
-    InputSource source;
-    const Input* input = nullptr;
-    std::vector<std::string> names;
-    for (const Input& in : p.inputs) {
-      names.push_back(in.sym.name());
-      if (in.sym.name() == name) input = &in;
-    }
-    if (input == nullptr) {
-      const std::string near = nearest_name(name, names);
-      throw UserError(Span{}, fmt::format("--input: no input is called `{}`", name), near.empty() ? fmt::format("inputs are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", near));
-    }
-    if (text == "normal") {
-      source.fill = Fill::Normal;
-    } else if (text == "uniform") {
-      source.fill = Fill::Uniform;
-    } else if (text == "zeros") {
-      source.fill = Fill::Zeros;
-    } else {
-      source.array = read_npy(text, input->dtype);
-    }
-    s.inputs[name] = source;
+  std::vector<std::string> inputs, outputs, params;
+  for (const Input& in : p.inputs) inputs.push_back(in.sym.name());
+  for (const Output& out : p.outputs) outputs.push_back(out.sym.name());
+  for (const Param& q : p.params) params.push_back(q.sym.name());
+  for (const auto& [name, value] : s.params) {
+    if (params.empty()) throw UserError(Span{}, fmt::format("--param: no param is called `{}`", name), "the program declares no params");
+    expect_known("--param", name, params, "param");
   }
-  // An output that does not exist is reported before anything runs.
+  // What will be written is looked at before anything runs.
+  std::map<std::string, std::string> files;
   for (const auto& [name, file] : pairs(o.outputs, "--output")) {
-    std::vector<std::string> names;
-    for (const Output& out : p.outputs) names.push_back(out.sym.name());
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      const std::string near = nearest_name(name, names);
-      throw UserError(Span{}, fmt::format("--output: no output is called `{}`", name), near.empty() ? fmt::format("outputs are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", near));
-    }
+    expect_known("--output", name, outputs, "output");
+    check_writable(fmt::format("--output {}={}", name, file), file);
+    if (const auto [other, fresh] = files.emplace(file, name); !fresh)
+      throw UserError(Span{}, fmt::format("--output: `{}` and `{}` go to the same file {}", other->second, name, file), "name a file for each");
+  }
+  for (const auto& [name, text] : pairs(o.inputs, "--input")) {
+    expect_known("--input", name, inputs, "input");
+    for (const Input& in : p.inputs)
+      if (in.sym.name() == name) s.inputs[name] = source_of(name, text, in.dtype);
   }
   return s;
+}
+
+Session make_session(const Program& p, const CompileOptions& c, const SessionOptions& s) {
+  Progress progress("deriving, and making the inputs");
+  return Session(p, c, s);
+}
+
+Timing run_session(Session& session, int warmup, int repeat) {
+  Progress progress("compiling and running");
+  return session.run(warmup, repeat);
 }
 
 std::map<std::string, std::string> write_outputs(const Options& o, const Session& s) {

@@ -5,6 +5,8 @@
 
 #include "cli/arrays.h"
 #include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
 
 namespace tilewright::cli {
 
@@ -13,15 +15,22 @@ void add_check(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("check", "run and compare with the definition evaluated in f64");
   add_common(*verb, *o);
   add_running(*verb, *o);
+  add_examples(*verb, {"tilewright check examples/pf_causal.tw --size b=1,h=2,i=300,j=300 --dtype Q=f32,K=f32,V=f32,O=f32",
+                       "tilewright check examples/softmax.tw --size r=7,j=5000 --target interp --json",
+                       "tilewright check examples/softmax.tw --input x=x.npy --schedule 'stream j=256'"});
   verb->callback([o, &status] {
-    status = guarded([&] {
+    status = [&] {
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
       const CompileOptions options = compile_options(*o, p);
-      Session session(p, options, session_options(*o, p, sizes));
-      session.run(0, 1);
+      const SessionOptions s = session_options(*o, p, sizes);
+      Session session = make_session(p, options, s);
+      run_session(session, 0, 1);
       write_outputs(*o, session);
-      const std::vector<OutputCheck> checks = session.check();
+      const std::vector<OutputCheck> checks = [&] {
+        Progress progress("comparing with the definition in f64");
+        return session.check();
+      }();
       bool passed = true, sampled = false;
       nlohmann::json j{{"program", p.name}, {"target", name(options.target)}, {"plan", session.kernel().last_plan()}};
       for (const Axis& a : p.axes) j["sizes"][a.name()] = session.sizes().at(a.index.size());
@@ -41,17 +50,17 @@ void add_check(CLI::App& app, int& status) {
       j["sampled"] = sampled;
       j["passed"] = passed;
       if (o->json) {
-        fmt::print("{}\n", j.dump(1));
+        put_json(j);
         return passed ? 0 : 1;
       }
-      fmt::print("{}  {}  {}\n  plan   {}\n", p.name, name(options.target), sizes_text(p, session.sizes()), session.kernel().last_plan());
+      put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target), sizes_text(p, session.sizes()), session.kernel().last_plan()));
       for (const OutputCheck& c : checks) {
-        fmt::print("  {:<6} {}  error {:.3g}  tolerance {:.3g}  {} elements{}\n", c.name, c.comparison.passed ? "passed" : "FAILED", c.comparison.error, c.comparison.tolerance,
-                   c.comparison.elements, c.sampled ? " (a seeded sample)" : "");
-        if (!c.comparison.passed) fmt::print("         {}: at [{}] got {}, expected {}\n", c.comparison.reason, fmt::join(c.index, ", "), c.got, c.expected);
+        put(fmt::format("  {:<6} {}  error {:.3g}  tolerance {:.3g}  {} elements{}\n", c.name, c.comparison.passed ? "passed" : "FAILED", c.comparison.error, c.comparison.tolerance,
+                   c.comparison.elements, c.sampled ? " (a seeded sample)" : ""));
+        if (!c.comparison.passed) put(fmt::format("         {}: at [{}] got {}, expected {}\n", c.comparison.reason, fmt::join(c.index, ", "), c.got, c.expected));
       }
       return passed ? 0 : 1;
-    });
+    }();
   });
 }
 

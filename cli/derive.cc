@@ -1,9 +1,7 @@
 // tilewright derive: the states, repairs, merges and checks, or the refusal and its reason.
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
 #include "tilewright/derive/json.h"
 
 namespace tilewright::cli {
@@ -11,21 +9,25 @@ namespace tilewright::cli {
 void add_derive(CLI::App& app, int& status) {
   auto o = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("derive", "print the streaming state that the definition has, and what proves it");
-  add_common(*verb, *o);
+  add_program(*verb, *o);
+  add_json(*verb, o->json);
+  add_examples(*verb, {"tilewright derive examples/layernorm_matmul.tw", "tilewright derive examples/pf_causal.tw --json",
+                       "tilewright derive PROGRAM.tw --stream j"});
   verb->callback([o, &status] {
-    status = guarded([&] {
+    status = [&] {
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
-      CompileOptions options = compile_options(*o, p);
-      options.schedule.clear();
-      const Compilation c = analyse(p, options);
+      const Compilation c = [&] {
+        Progress progress("deriving");
+        return analyse(p, compile_options(*o, p));
+      }();
       if (o->json) {
-        fmt::print("{}\n", to_json(c.elaborated, c.derivation).dump(1));
+        put_json(to_json(c.elaborated, c.derivation));
       } else {
-        fmt::print("{}", to_text(c.elaborated, c.derivation));
+        put(to_text(c.elaborated, c.derivation));
       }
       return 0;
-    });
+    }();
   });
 }
 

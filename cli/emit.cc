@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
 #include "tilewright/program/elaborate.h"
 
 namespace tilewright::cli {
@@ -35,21 +37,21 @@ void add_emit(CLI::App& app, int& status) {
   auto canonical = std::make_shared<bool>(false);
   CLI::App* verb = app.add_subcommand("emit", "print the program, plan, tile program, mapped program or source");
   add_common(*verb, *o);
-  verb->add_option("--stage", *stage, "program, plan, tile, mapped or source")->capture_default_str();
-  verb->add_option("--layout", *layout, "aligned or general: which layout class to map for")->capture_default_str();
+  add_examples(*verb, {"tilewright emit examples/pf_causal.tw --stage tile", "tilewright emit examples/pf_causal.tw --stage source --target cuda",
+                       "tilewright emit examples/softmax.tw --stage plan --schedule 'stream j=256' --timings"});
+  verb->add_option("--stage", *stage, "what to print")->type_name("program|plan|tile|mapped|source")->capture_default_str();
+  verb->add_option("--layout", *layout, "the layout class to map for")->type_name("aligned|general")->capture_default_str();
   verb->add_flag("--canonical", *canonical, "tile: rename everything by order of occurrence");
   verb->add_flag("--timings", *timings, "print each pass and its time on standard error");
   verb->callback([=, &status] {
-    status = guarded([&] {
-      if (std::find(kStages.begin(), kStages.end(), *stage) == kStages.end()) {
-        const std::string near = nearest_name(*stage, kStages);
-        throw UserError(Span{}, fmt::format("no stage is called `{}`", *stage), near.empty() ? "stages are program, plan, tile, mapped, source" : fmt::format("did you mean `{}`?", near));
-      }
-      if (*layout != "aligned" && *layout != "general") throw UserError(Span{}, fmt::format("no layout class is called `{}`", *layout), "use aligned or general");
+    status = [&] {
+      expect_one_of(*stage, kStages, "stage");
+      expect_one_of(*layout, {"aligned", "general"}, "layout class");
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
       std::string text;
       std::vector<PassTime> times;
+      auto progress = std::make_unique<Progress>("compiling");
       if (*stage == "program") {
         text = print(p);
       } else {
@@ -75,24 +77,25 @@ void add_emit(CLI::App& app, int& status) {
           }
         }
       }
+      progress.reset();
       if (*timings) {
         double total = 0;
         for (const PassTime& t : times) {
-          fmt::print(stderr, "{:<12} {:8.3f} ms\n", t.name, t.milliseconds);
+          tell(fmt::format("{:<12} {:8.3f} ms\n", t.name, t.milliseconds));
           total += t.milliseconds;
         }
-        fmt::print(stderr, "{:<12} {:8.3f} ms\n", "total", total);
+        tell(fmt::format("{:<12} {:8.3f} ms\n", "total", total));
       }
       if (o->json) {
         nlohmann::json j{{"stage", *stage}, {"text", text}};
         for (const PassTime& t : times) j["milliseconds"][t.name] = t.milliseconds;
-        fmt::print("{}\n", j.dump(1));
+        put_json(j);
       } else {
-        fmt::print("{}", text);
-        if (!text.empty() && text.back() != '\n') fmt::print("\n");
+        put(text);
+        if (!text.empty() && text.back() != '\n') put("\n");
       }
       return 0;
-    });
+    }();
   });
 }
 

@@ -1,11 +1,17 @@
 #include "cli/options.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
 
+#include <cerrno>
+#include <charconv>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
+#include <filesystem>
 #include <sstream>
+
+#include "cli/output.h"
+#include "tilewright/runtime/cache.h"
 
 namespace tilewright::cli {
 
@@ -21,26 +27,88 @@ std::vector<std::string> split(const std::string& s, char separator) {
 
 [[noreturn]] void mistake(const std::string& what, const std::string& hint) { throw UserError(Span{}, what, hint); }
 
+/// An option that may be repeated, one value each time.
+CLI::Option* add_list(CLI::App& verb, const std::string& option, std::vector<std::string>& values, const std::string& type, const std::string& description) {
+  return verb.add_option(option, values, description)->type_name(type)->allow_extra_args(false);
+}
+
+/// The schedule that --schedule names: the content of a file where there is one, else the text itself.
+void read_schedule(const std::string& given, CompileOptions& c) {
+  namespace fs = std::filesystem;
+  if (given.find_first_not_of(" \t\r\n") == std::string::npos)
+    mistake("--schedule is empty", "write clauses, such as \"stream j=128\", or leave the option out for the default plans");
+  c.schedule = given;
+  std::error_code error;
+  // A clause is a word and what it says, so a text without a space is no schedule, and neither is one that has the marks of a path but no `=`.
+  const bool path = given.find(' ') == std::string::npos || (given.find('=') == std::string::npos && given.find_first_of("./") != std::string::npos);
+  if (fs::is_directory(given, error)) mistake(fmt::format("--schedule {}: it is a folder", given), "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
+  if (!fs::exists(given, error)) {
+    if (path) mistake(fmt::format("--schedule {}: there is no such file", given), "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
+    return;
+  }
+  const auto content = read_file(given);
+  if (!content) mistake(fmt::format("--schedule {}: the file cannot be read: {}", given, std::strerror(errno)), "check its permissions");
+  c.schedule.assign(content->begin(), content->end());
+  c.schedule_name = given;
+  if (c.schedule.find('\0') != std::string::npos) mistake(fmt::format("--schedule {}: the file is not a text", given), "name a file that holds a schedule");
+  if (c.schedule.empty()) mistake(fmt::format("--schedule {}: the file is empty", given), "write clauses into it, such as \"stream j=128\"");
+}
+
 }  // namespace
 
+void add_json(CLI::App& verb, bool& json) { verb.add_flag("--json", json, "one JSON object on standard output, everything else on standard error"); }
+
+CLI::Option* add_integer(CLI::App& verb, const std::string& option, std::function<void(int64_t)> set, int64_t lo, int64_t hi, int64_t fallback, const std::string& description) {
+  return verb
+      .add_option_function<std::string>(
+          option,
+          [=](const std::string& text) {
+            int64_t value = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (error != std::errc() || end != text.data() + text.size() || value < lo || value > hi)
+              mistake(fmt::format("{} {} is not an integer from {} to {}", option, text, lo, hi), fmt::format("write {} {}", option, fallback));
+            set(value);
+          },
+          description)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", fallback));
+}
+
+void add_examples(CLI::App& verb, const std::vector<std::string>& items) { verb.footer(fmt::format("Examples:\n  {}", fmt::join(items, "\n  "))); }
+
+void add_program(CLI::App& verb, Options& o) {
+  verb.add_option("FILE", o.file, "program (.tw)")->required()->type_name("");
+  add_list(verb, "--size", o.sizes, "AXIS=N", "axis sizes: i=4096,j=4096 (replaces a literal size too)");
+  add_list(verb, "--dtype", o.dtypes, "NAME=DTYPE", "declared dtypes: Q=bf16,K=bf16");
+  verb.add_option("--stream", o.stream, "the axis to stream over, where the program has several")->type_name("AXIS");
+}
+
+void add_schedule(CLI::App& verb, Options& o) {
+  verb.add_option_function<std::string>(
+          "--schedule",
+          [&o](const std::string& text) {
+            o.schedule = text;
+            o.has_schedule = true;
+          },
+          "a schedule, or a file that holds one (docs/schedule.md)")
+      ->type_name("TEXT|FILE");
+}
+
 void add_common(CLI::App& verb, Options& o) {
-  verb.add_option("FILE", o.file, "program (.tw)")->required();
-  verb.add_option("--size", o.sizes, "axis sizes: i=4096,j=4096 (replaces a literal size too)");
-  verb.add_option("--dtype", o.dtypes, "declared dtypes: Q=bf16,K=bf16");
-  verb.add_option("--target", o.target, "cpu, cuda, interp or interp-mapped")->capture_default_str();
-  verb.add_option("--schedule", o.schedule, "a schedule, or a file that holds one (docs/schedule.md)");
-  verb.add_option("--stream", o.stream, "the axis to stream over, where the program has several");
-  verb.add_option("--map", o.map, "whose mapping interp-mapped runs: sm90 or cpu")->capture_default_str();
-  verb.add_option("--threads", o.threads, "threads on the CPU (0: all cores)")->capture_default_str();
-  verb.add_option("--device", o.device, "GPU number")->capture_default_str();
-  verb.add_flag("--json", o.json, "one JSON object on standard output, everything else on standard error");
+  add_program(verb, o);
+  verb.add_option("--target", o.target, "what to compile for")->type_name("cpu|cuda|interp|interp-mapped")->capture_default_str();
+  add_schedule(verb, o);
+  verb.add_option("--map", o.map, "whose mapping interp-mapped runs")->type_name("sm90|cpu")->capture_default_str();
+  add_integer(verb, "--threads", [&o](int64_t n) { o.threads = static_cast<int>(n); }, 0, 1024, 0, "threads on the CPU (0: all cores)");
+  add_integer(verb, "--device", [&o](int64_t n) { o.device = static_cast<int>(n); }, 0, 255, 0, "GPU number");
+  add_json(verb, o.json);
 }
 
 void add_running(CLI::App& verb, Options& o) {
-  verb.add_option("--param", o.params, "params: cap=30");
-  verb.add_option("--input", o.inputs, "NAME=FILE.npy, NAME=normal, NAME=uniform or NAME=zeros (default: seeded normal)");
-  verb.add_option("--output", o.outputs, "NAME=FILE.npy: where to write an output");
-  verb.add_option("--seed", o.seed, "seed of random inputs")->capture_default_str();
+  add_list(verb, "--param", o.params, "NAME=X", "params: cap=30");
+  add_list(verb, "--input", o.inputs, "NAME=FILE|normal|uniform|zeros", "an input: a .npy file or a fill (default: seeded normal)");
+  add_list(verb, "--output", o.outputs, "NAME=FILE", "the .npy file that an output is written to");
+  add_integer(verb, "--seed", [&o](int64_t n) { o.seed = static_cast<uint64_t>(n); }, 0, INT64_MAX, 0, "seed of random inputs");
   verb.add_flag("--raw", o.raw, "write low-precision outputs as raw bits (default: as f32)");
 }
 
@@ -58,10 +126,10 @@ std::map<std::string, std::string> pairs(const std::vector<std::string>& items, 
 std::map<std::string, int64_t> size_values(const Options& o) {
   std::map<std::string, int64_t> sizes;
   for (const auto& [name, text] : pairs(o.sizes, "--size")) {
-    char* end = nullptr;
-    errno = 0;
-    const long long value = std::strtoll(text.c_str(), &end, 10);
-    if (errno != 0 || *end != 0 || value < 0) mistake(fmt::format("--size {}={} is not a size", name, text), "sizes are integers, 0 or more");
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::result_out_of_range) mistake(fmt::format("--size {}={} is too large", name, text), "sizes are below 2^63");
+    if (error != std::errc() || end != text.data() + text.size() || value < 0) mistake(fmt::format("--size {}={} is not a size", name, text), "sizes are integers, 0 or more");
     sizes[name] = value;
   }
   return sizes;
@@ -71,11 +139,19 @@ std::map<std::string, double> param_values(const Options& o) {
   std::map<std::string, double> values;
   for (const auto& [name, text] : pairs(o.params, "--param")) {
     char* end = nullptr;
+    errno = 0;
     const double value = std::strtod(text.c_str(), &end);
-    if (*end != 0) mistake(fmt::format("--param {}={} is not a number", name, text), "write a decimal number");
+    if (*end != 0 || text[0] == ' ') mistake(fmt::format("--param {}={} is not a number", name, text), "write a decimal number");
+    if (errno == ERANGE && std::abs(value) > 1) mistake(fmt::format("--param {}={} is too large for f64", name, text), "write `inf` where infinity is meant");
     values[name] = value;
   }
   return values;
+}
+
+void expect_one_of(const std::string& given, const std::vector<std::string>& known, const std::string& kind) {
+  if (std::find(known.begin(), known.end(), given) != known.end()) return;
+  const std::string near = nearest_name(given, known);
+  mistake(fmt::format("no {} is called `{}`", kind, given), near.empty() ? fmt::format("choose one of {}", fmt::join(known, ", ")) : fmt::format("did you mean `{}`?", near));
 }
 
 Program load(const Options& o, std::map<std::string, int64_t>& sizes) {
@@ -88,9 +164,16 @@ Program load(const Options& o, std::map<std::string, int64_t>& sizes) {
   }
   // Which sizes are literals shows only after parsing.
   Program p = load_program(o.file, overrides);
+  std::vector<std::string> names;
+  for (const Axis& a : p.axes) names.push_back(a.name());
   for (auto it = sizes.begin(); it != sizes.end();) {
     const Axis* a = p.axis(it->first);
-    if (a != nullptr && a->baked()) {
+    if (a == nullptr) {
+      const std::string near = nearest_name(it->first, names);
+      mistake(fmt::format("--size {}={}: the program has no axis `{}`", it->first, it->second, it->first),
+              near.empty() ? fmt::format("its axes are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", near));
+    }
+    if (a->baked()) {
       overrides.literal_sizes[it->first] = it->second;
       it = sizes.erase(it);
     } else {
@@ -103,55 +186,44 @@ Program load(const Options& o, std::map<std::string, int64_t>& sizes) {
 
 CompileOptions compile_options(const Options& o, const Program& p) {
   CompileOptions c;
-  bool found = false;
-  for (Target t : {Target::Interp, Target::InterpMapped, Target::Cpu, Target::Cuda})
-    if (o.target == name(t)) {
-      c.target = t;
-      found = true;
-    }
-  if (!found) {
-    const std::string near = nearest_name(o.target, {"cpu", "cuda", "interp", "interp-mapped"});
-    mistake(fmt::format("no target is called `{}`", o.target), near.empty() ? "targets are cpu, cuda, interp, interp-mapped" : fmt::format("did you mean `{}`?", near));
+  std::vector<std::string> targets;
+  for (Target t : {Target::Cpu, Target::Cuda, Target::Interp, Target::InterpMapped}) {
+    targets.emplace_back(name(t));
+    if (o.target == name(t)) c.target = t;
   }
-  if (o.map != "sm90" && o.map != "cpu") mistake(fmt::format("no mapping is called `{}`", o.map), "mappings are sm90 and cpu");
+  expect_one_of(o.target, targets, "target");
+  expect_one_of(o.map, {"sm90", "cpu"}, "mapping");
   c.mapping = o.map == "cpu" ? Target::Cpu : Target::Cuda;
-  c.schedule = o.schedule;
-  if (!o.schedule.empty() && access(o.schedule.c_str(), R_OK) == 0) {
-    std::ifstream in(o.schedule);
-    std::ostringstream text;
-    text << in.rdbuf();
-    c.schedule = text.str();
-  }
-  if (o.threads < 0) mistake(fmt::format("--threads {}", o.threads), "use 0 (all cores) or more");
+  if (o.has_schedule) read_schedule(o.schedule, c);
   c.threads = o.threads;
   c.device = o.device;
   if (!o.stream.empty()) {
-    const Axis* a = p.axis(o.stream);
-    if (a == nullptr) {
-      std::vector<std::string> names;
-      for (const Axis& x : p.axes) names.push_back(x.name());
-      const std::string near = nearest_name(o.stream, names);
-      mistake(fmt::format("--stream: no axis is called `{}`", o.stream), near.empty() ? "use an axis of the program" : fmt::format("did you mean `{}`?", near));
-    }
-    c.stream = a->index;
+    std::vector<std::string> names;
+    for (const Axis& x : p.axes) names.push_back(x.name());
+    expect_one_of(o.stream, names, "axis");
+    c.stream = p.axis(o.stream)->index;
   }
   return c;
 }
 
 int guarded(const std::function<int()>& body) {
   try {
-    return body();
+    const int status = body();
+    finish_output();
+    return status;
+  } catch (const ClosedPipe&) {
+    return 141;
   } catch (const UserError& e) {
     for (const Diagnostic& d : e.diagnostics()) {
       const std::string text = d.render();
-      fmt::print(stderr, "{}{}", text, text.empty() || text.back() != '\n' ? "\n" : "");
+      tell(text + (text.empty() || text.back() != '\n' ? "\n" : ""));
     }
     return 2;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\nhelp: choose smaller sizes\n");
+    tell("error: out of memory\n  help: choose smaller sizes\n");
     return 2;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "tilewright: internal error: {}\nThis is a fault of Tilewright, not of the program.\n", e.what());
+    tell(fmt::format("tilewright: internal error: {}\nThis is a fault of Tilewright, not of the program.\n", e.what()));
     return 3;
   }
 }

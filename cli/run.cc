@@ -5,6 +5,7 @@
 
 #include "cli/arrays.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/model/cost.h"
 
@@ -40,10 +41,10 @@ nlohmann::json counts_json(const Session& s) {
 void print_counts(const nlohmann::json& j) {
   auto line = [&](const char* what, int64_t counted, const char* formula) {
     const nlohmann::json& f = j["formulas"][formula];
-    fmt::print("  {:<16} {:>16}  {:>16}  {}\n", what, counted, f["value"].get<int64_t>(), f["formula"].get<std::string>());
+    put(fmt::format("  {:<16} {:>16}  {:>16}  {}\n", what, counted, f["value"].get<int64_t>(), f["formula"].get<std::string>()));
   };
   const nlohmann::json& n = j["counted"];
-  fmt::print("  {:<16} {:>16}  {:>16}  {}\n", "bytes", "counted", "formula", "");
+  put(fmt::format("  {:<16} {:>16}  {:>16}  {}\n", "bytes", "counted", "formula", ""));
   line("memory loaded", n["memory"]["loaded"], "memory_loaded");
   line("memory stored", n["memory"]["stored"], "memory_stored");
   line("shared loaded", n["shared"]["loaded"], "shared_loaded");
@@ -59,17 +60,20 @@ void add_run(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("run", "run on .npy or seeded random inputs, time it, write outputs");
   add_common(*verb, *o);
   add_running(*verb, *o);
-  verb->add_option("--repeat", o->repeat, "timed runs")->capture_default_str();
-  verb->add_option("--warmup", o->warmup, "untimed runs before them")->capture_default_str();
+  add_integer(*verb, "--repeat", [o](int64_t n) { o->repeat = static_cast<int>(n); }, 1, 1000000, 1, "timed runs");
+  add_integer(*verb, "--warmup", [o](int64_t n) { o->warmup = static_cast<int>(n); }, 0, 1000000, 1, "untimed runs before them");
+  add_examples(*verb, {"tilewright run examples/pf_causal.tw --size b=1,h=8,i=1024,j=1024 --dtype Q=f32,K=f32,V=f32,O=f32 --repeat 10",
+                       "tilewright run examples/softmax.tw --input x=x.npy --output P=p.npy",
+                       "tilewright run examples/softmax.tw --size r=8,j=5000 --target interp"});
   verb->callback([o, &status] {
-    status = guarded([&] {
-      if (o->repeat < 0 || o->warmup < 0) throw UserError(Span{}, "--repeat and --warmup count runs", "use 0 or more");
+    status = [&] {
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
       const CompileOptions options = compile_options(*o, p);
-      Session session(p, options, session_options(*o, p, sizes));
+      const SessionOptions s = session_options(*o, p, sizes);
+      Session session = make_session(p, options, s);
       const bool interpreted = options.target == Target::Interp || options.target == Target::InterpMapped;
-      const Timing t = session.run(interpreted ? 0 : o->warmup, std::max(1, o->repeat));
+      const Timing t = run_session(session, interpreted ? 0 : o->warmup, o->repeat);
       const auto files = write_outputs(*o, session);
       nlohmann::json j{{"program", p.name}, {"target", name(options.target)}, {"plan", session.kernel().last_plan()},
                        {"milliseconds", {{"median", t.median}, {"min", t.min}, {"max", t.max}}}};
@@ -82,22 +86,22 @@ void add_run(CLI::App& app, int& status) {
       }
       if (options.target == Target::Interp) j["counts"] = counts_json(session);
       if (o->json) {
-        fmt::print("{}\n", j.dump(1));
+        put_json(j);
         return 0;
       }
-      fmt::print("{}  {}  {}\n  plan   {}\n", p.name, name(options.target), sizes_text(p, session.sizes()), session.kernel().last_plan());
+      put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target), sizes_text(p, session.sizes()), session.kernel().last_plan()));
       if (interpreted) {
-        fmt::print("  interpreted in {:.1f} ms\n", t.median);
+        put(fmt::format("  interpreted in {:.1f} ms\n", t.median));
       } else {
-        fmt::print("  time   {:.3f} ms (median of {}; {:.3f} to {:.3f})\n", t.median, std::max(1, o->repeat), t.min, t.max);
+        put(fmt::format("  time   {:.3f} ms (median of {}; {:.3f} to {:.3f})\n", t.median, o->repeat, t.min, t.max));
       }
       for (const Output& out : p.outputs) {
         const HostArray& a = session.outputs().at(out.sym.name());
-        fmt::print("  output {} {} [{}]{}\n", out.sym.name(), name(a.dtype), fmt::join(a.shape, ", "), files.count(out.sym.name()) ? " -> " + files.at(out.sym.name()) : "");
+        put(fmt::format("  output {} {} [{}]{}\n", out.sym.name(), name(a.dtype), fmt::join(a.shape, ", "), files.count(out.sym.name()) ? " -> " + files.at(out.sym.name()) : ""));
       }
       if (options.target == Target::Interp) print_counts(j["counts"]);
       return 0;
-    });
+    }();
   });
 }
 
