@@ -54,6 +54,9 @@ int run(int argc, char** argv) {
   add_check(app, status);
   add_derive(app, status);
   add_emit(app, status);
+  add_hardware(app, status);
+  add_cache(app, status);
+  add_completion(app, status);
   return guarded([&] {
     try {
       app.parse(argc, argv);
