@@ -8,6 +8,7 @@ void add_run(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
 void add_derive(CLI::App& app, int& status);
 void add_emit(CLI::App& app, int& status);
+void add_build(CLI::App& app, int& status);
 void add_hardware(CLI::App& app, int& status);
 void add_cache(CLI::App& app, int& status);
 void add_completion(CLI::App& app, int& status);

@@ -54,6 +54,7 @@ int run(int argc, char** argv) {
   add_check(app, status);
   add_derive(app, status);
   add_emit(app, status);
+  add_build(app, status);
   add_hardware(app, status);
   add_cache(app, status);
   add_completion(app, status);
