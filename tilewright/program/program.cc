@@ -49,6 +49,8 @@ const Axis* Program::axis(const std::string& wanted) const {
 const Axis& Program::axis(Sym index) const {
   for (const Axis& a : axes)
     if (a.index == index) return a;
+  for (const Axis& a : axes)
+    if (index.kind() == SymbolKind::Index && a.index.size() == index.size()) return a;
   TW_CHECK(false, "no axis has the index symbol " + index.name());
 }
 
