@@ -172,12 +172,12 @@ class Identities {
     double sign = state_.points[p].kind == Point::Kind::Maximum ? 1 : -1;
     std::vector<Sym> bodies;
     for (Sym s : free_symbols(lifts_[a]))
-      if (s != rho && !(u == Expr(s))) bodies.push_back(s);
+      if (s != rho && !depends_on(u, s)) bodies.push_back(s);
     auto h = [&](double from, double to) { return evaluate(factor, {{rho, sign * from}, {next, sign * to}}); };
     auto lift = [&](double x, double at, double body) {
       Bindings values{{rho, sign * at}};
       for (Sym s : bodies) values[s] = body;
-      for (Sym s : free_symbols(u)) values[s] = sign * x;
+      for (Sym s : free_symbols(u)) values[s] = sign * x / evaluate(u, {{s, 1}});  // u is a variable times a number
       return evaluate(lifts_[a], values);
     };
     bool closed = true, distributes = true, same = true, composes = true;

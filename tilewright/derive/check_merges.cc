@@ -63,10 +63,23 @@ class Machine {
         Sym s = abstract_.variables[k].second;
         bool flag = is_flag(s);
         double x = flag ? die(random_) > (extremes ? 2 : 0) : offset[k] + 3 * normal(random_);
-        if (!flag && extremes && is_exponent(s) && die(random_) < 2) x = -INFINITY;
         e[s] = x;
       }
+      for (auto& v : abstract_.variables)
+        if (extremes && !is_flag(v.second) && is_exponent(v.second) && die(random_) < 2) e[v.second] = at_minus_infinity(v.second, e);
     }
+  }
+
+  /// The value of `s` at which every exponent that depends on it is −inf; what it is where there is none.
+  double at_minus_infinity(Sym s, const Bindings& element) const {
+    for (double x : {-INFINITY, INFINITY}) {
+      Bindings values = element;
+      values[s] = x;
+      bool low = true;
+      for (size_t k = 0; k < u_.size(); ++k) low = low && (!depends_on(u_[k], s) || evaluate(u_[k], values) == -INFINITY);
+      if (low) return x;
+    }
+    return element.at(s);
   }
 
   Values empty() const {
@@ -162,7 +175,13 @@ class Machine {
   }
 
  private:
+  /// Each atom is a flag: what is present for a component is present for the points it is held at.
   Expr flag(Expr present) {
+    if (present.is(Op::And) || present.is(Op::Or) || present.is(Op::Not)) {
+      std::vector<Expr> parts;
+      for (Expr a : present.args()) parts.push_back(flag(a));
+      return with_args(present, std::move(parts));
+    }
     Expr e = abstract_(present);
     for (Sym s : free_symbols(e)) abstract_.flags.push_back(s);
     return e;

@@ -318,11 +318,11 @@ class Deriver {
     w.r.result = fresh;
   }
 
-  /// Conditions u != −inf that the normal form dropped, since an exponential is 0 there anyway.
+  /// Conditions u != −inf, of u = −v the conditions v != inf, that the normal form dropped, since an exponential is 0 there anyway.
   void widen_presence(Work& w) {
     std::vector<Expr> kept;
     for (Expr a : conditions_of(w.r.present)) {
-      bool guard = a.is(Op::Ne) && a.arg(1) == minus_infinity() && depends_on(a, axis_) && !w.terms.empty();
+      bool guard = a.is(Op::Ne) && (a.arg(1) == minus_infinity() || a.arg(1) == Expr::infinity()) && depends_on(a, axis_) && !w.terms.empty();
       for (const Term& t : w.terms)
         for (Expr x : conditions_of(t.present)) guard = guard && x != a;
       if (!guard) kept.push_back(a);

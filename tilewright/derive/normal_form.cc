@@ -479,12 +479,13 @@ static bool contains(Expr e, Expr part) {
   return std::any_of(e.args().begin(), e.args().end(), [&](Expr a) { return contains(a, part); });
 }
 
-/// where(u == −inf, 0, exp(u − r)): the exponential is 0 there anyway.
+/// where(u == −inf, 0, exp(u − r)): the exponential is 0 there anyway. Of u = −v the guard says v == inf.
 bool NormalForm::is_exponential_guard(Expr condition, const Terms& guarded) {
   if (!condition.is(Op::Ne) || guarded.empty()) return false;
   Expr v = condition.arg(0);
   auto n = condition.arg(1).number();
-  if (!n || *n != -INFINITY) return false;
+  if (!n || !std::isinf(*n)) return false;
+  const bool low = *n < 0;
   for (const Term& t : guarded) {
     if (!t.u || contains(t.c, v)) return false;  // 0 · −inf
     for (const Shift& s : t.shifts)
@@ -500,9 +501,10 @@ bool NormalForm::is_exponential_guard(Expr condition, const Terms& guarded) {
           scale.push_back(f);
         }
       }
-      found = found || (here && provably_positive(product_of(scale)));
+      if (!low) scale.push_back(Expr(-1));
+      found = found || (here && provably_positive(simplify(product_of(scale))));
     }
-    if (t.u == v) found = true;
+    if (low && t.u == v) found = true;
     if (!found) return false;
   }
   return true;
