@@ -1,6 +1,8 @@
 // Random programs through the whole pipeline: parsed, derived, planned and run as tile programs, and compared with
 // the definition. A program may be refused (a UserError) by any stage; it may not crash, hang or be wrong.
 //
+//   fuzz_pipeline [FOLDER...]   first each .tw file of the folders, which must run and be right
+//
 // TILEWRIGHT_FUZZ_PROGRAMS  number of programs (a fixed number by default)
 // TILEWRIGHT_FUZZ_SEED      seed of the first; program k has seed + k
 // TILEWRIGHT_FUZZ_CPU=1     also compiles and runs each program for this CPU
@@ -16,6 +18,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "tests/fuzz/generator.h"
 #include "tilewright/driver/session.h"
@@ -88,7 +93,34 @@ Result run(const Generated& g, Target target, uint64_t seed) {
   return {};
 }
 
-int main_of() {
+/// Programs that were wrong or stopped once. Axes of no declared size get 5, j gets 7.
+int run_files(const std::vector<std::string>& folders) {
+  std::vector<std::string> names;
+  for (const std::string& folder : folders)
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().extension() == ".tw") names.push_back(entry.path().string());
+  std::sort(names.begin(), names.end());
+  int wrong = 0;
+  for (const std::string& name : names) {
+    std::ifstream file(name, std::ios::binary);
+    Generated g;
+    g.text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    const Program p = parse_program(std::make_shared<SourceText>(SourceText{name, g.text}));
+    for (int64_t columns : {7, 0, 130}) {
+      for (const Axis& a : p.axes)
+        if (!a.size) g.sizes[a.name()] = a.name() == "j" ? columns : 5;
+      const Result r = run(g, Target::Interp, 1);
+      if (r.outcome == Outcome::Right) continue;
+      fmt::print("{} with j={}: {}\n", name, columns, r.message);
+      ++wrong;
+    }
+  }
+  fmt::print("{} files, {} faults\n", names.size(), wrong);
+  return wrong;
+}
+
+int main_of(const std::vector<std::string>& folders) {
+  const int wrong = run_files(folders);
   const uint64_t programs = number_from("TILEWRIGHT_FUZZ_PROGRAMS", default_programs);
   const uint64_t seed = number_from("TILEWRIGHT_FUZZ_SEED", default_seed);
   const bool all = number_from("TILEWRIGHT_FUZZ_ALL", 0), strict = number_from("TILEWRIGHT_FUZZ_STRICT", 0);
@@ -131,10 +163,10 @@ int main_of() {
     fmt::print("too few run for the comparison to mean much\n");
     return 1;
   }
-  return counts[3] || (strict && counts[2]) ? 1 : 0;
+  return wrong || counts[3] || (strict && counts[2]) ? 1 : 0;
 }
 
 }  // namespace
 }  // namespace tilewright::fuzz
 
-int main() { return tilewright::fuzz::main_of(); }
+int main(int argc, char** argv) { return tilewright::fuzz::main_of({argv + 1, argv + argc}); }

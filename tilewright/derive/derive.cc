@@ -215,6 +215,11 @@ class Deriver {
       Work w;
       w.r = m;
       w.peeled = peel(m.reducer, m.body, m.present, plain, signs_, size(), [&](const Leaf&) { return m.axes; });
+      // A point is the exponent itself: where more was peeled off than a factor and an addend, nothing is.
+      if (w.peeled.leaves.size() != 1 || !proportion(t.u, w.peeled.leaves[0].c, axis_)) {
+        const Leaf leaf{m.result, m.axes, m.reducer, m.body, m.present};
+        w.peeled = {read_own(m.result, m.axes), {leaf}};
+      }
       work_.push_back(std::move(w));
       k = int(work_.size()) - 1;
       value = read_own(m.result, m.axes);
