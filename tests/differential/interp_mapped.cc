@@ -153,6 +153,11 @@ input W[j, n] : T
 y[r, n] = max[j](sum[d](x * K) + W)
 output y : f32
 )", {{{"r", 70}, {"j", 40}, {"n", 30}}}, {"f16", "f32"}, {"group r=64, n=16; stream j=32"}},
+    // Chunks and blocks shorter than the tiles of the atoms.
+    {"short_chunks", kScores + "S[b, h, i, j] = where(j <= i + 40, " + kDot + ", -inf)\n" + kWeighted, {{{"b", 1}, {"h", 1}, {"i", 21}, {"j", 60}}}, {"f16", "f32"},
+     {"group b=1, h=1, i=8; stream j=8; guard speculative", "group b=1, h=1, i=4; stream j=4; keep Q; guard threshold"}},
+    {"short_contractions", kProduct + "y[r, n] = silu(sum[c](x * W)) * sum[c](x * gamma * W)\noutput y : f32\n", {{{"r", 9}, {"n", 20}}}, {"bf16", "f32"},
+     {"group r=8, n=16; stream c=16", "group r=8, n=8; stream c=8", "group r=64, n=16; stream c=48"}},
     {"unlike_features", R"(axis b, h, i, j
 axis d = 192, e = 128
 input Q[b, h, i, d] : f16

@@ -103,6 +103,7 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
     for (Sym s : side->axes) {
       auto n = axis_extent(s, {t.d.buffer, t.a.buffer, t.b.buffer});
       TW_CHECK(n, fmt::format("`{}` does not say how long {} is", print(kernel_, *r.node), s.name()));
+      if (side == &t.depth) n = std::min(*n, axis_extent(s, {t.b.buffer, t.a.buffer}).value_or(*n));  // panels are padded on one side
       side->shape.push_back(*n);
     }
     for_each_coordinate(side->shape, [&](const std::vector<int64_t>& coords, int64_t) { side->coords.push_back(coords); });

@@ -244,11 +244,12 @@ class PlacementCheck {
     };
     const auto of_d = table(d, row, column), of_a = table(a, row, depth), of_b = table(b, depth, column);
     if (!of_d || !of_a || !of_b) return fmt::format("{} refuses: the axes of its operands are not those of a product", op.atom);
-    return layouts(op, *atom, extent(d, row), extent(d, column), extent(a, depth), *of_d, *of_a, *of_b, {extent(a, row), extent(b, depth), extent(b, column)});
+    return layouts(op, *atom, extent(d, row), extent(d, column), std::min(extent(a, depth), extent(b, depth)), *of_d, *of_a, *of_b,
+                   {extent(a, row), extent(a, depth), extent(b, column)});
   }
   std::string layouts(const Mma& op, const Atom& atom, int64_t rows, int64_t columns, int64_t depth, const emulation::OperandTable& d,
                       const emulation::OperandTable& a, const emulation::OperandTable& b, std::vector<int64_t> others) {
-    if (others[0] < rows || others[1] < depth || others[2] < columns) return fmt::format("{} refuses: an operand is smaller than the product", op.atom);
+    if (others[0] < rows || others[2] < columns) return fmt::format("{} refuses: an operand is smaller than the product", op.atom);
     auto cut = [](const emulation::OperandTable& t, int64_t width, int64_t new_rows, int64_t new_width) {
       if (width == new_width && int64_t(t.offset.size()) == new_rows * new_width) return t;
       emulation::OperandTable result{.space = t.space, .swizzle = t.swizzle, .bytes = t.bytes, .owner = {}, .offset = {}};
@@ -260,7 +261,7 @@ class PlacementCheck {
       }
       return result;
     };
-    const std::string refusal = emulation::refuse_layouts(atom, rows, columns, depth, d, cut(a, depth, rows, depth), cut(b, others[2], depth, columns));
+    const std::string refusal = emulation::refuse_layouts(atom, rows, columns, depth, d, cut(a, others[1], rows, depth), cut(b, others[2], depth, columns));
     return refusal.empty() ? "" : fmt::format("{} refuses: {}", op.atom, refusal);
   }
   template <class T>

@@ -164,9 +164,16 @@ Expr BodyBuilder::at_own_axes(Sym buffer) const {
   return read(buffer, std::vector<Expr>(b.axes.begin(), b.axes.end()));
 }
 
-Expr BodyBuilder::clipped(Expr value, const std::vector<Sym>& axes, bool masked, Expr otherwise) const {
-  for (Sym a : axes)
-    if (Expr inside = c_.inside(a, masked)) value = select(inside, value, otherwise);
+Expr BodyBuilder::clipped(Expr value, const std::vector<Sym>& axes, const Position& at, Expr otherwise) const {
+  for (Sym a : axes) {
+    Expr inside = c_.inside(a, at.masked);
+    const int64_t block = c_.axis(a).block;
+    if (at.loop && a == at.loop->axis && c_.axis(a).kind != KernelAxis::Kind::Resident && c_.extent(a) > block) {
+      const Expr chunk = less(Expr(a), simplify(product_of(at.chunk, Expr(block)) + block));
+      inside = inside ? logical_and(inside, chunk) : chunk;
+    }
+    if (inside) value = select(inside, value, otherwise);
+  }
   return value;
 }
 
@@ -202,7 +209,7 @@ std::set<Sym> BodyBuilder::register_axes(Expr e) const {
 void BodyBuilder::map(const Map& s, const Position& at, Ops& out) {
   Expr value = at.masked && s.masked ? s.masked : s.value;
   for (const Product& p : c_.products)
-    if (p.tensor_core && (p.a == s.tile || p.b == s.tile)) value = clipped(value, p.dot->axes, at.masked, Expr(0));
+    if (p.tensor_core && (p.a == s.tile || p.b == s.tile)) value = clipped(value, p.dot->axes, at, Expr(0));
   if (value == at_own_axes(s.tile)) return;
   if (const Made* made = c_.find_made(s.tile)) {
     out.push_back({Barrier{0, Scope::Role}, "readers of " + s.tile.name() + " are done"});
@@ -266,7 +273,7 @@ Expr BodyBuilder::exchanged(const Reduce& s, Expr value, const Position& at, Ops
 void BodyBuilder::reduce(const Reduce& s, const Position& at, Ops& out) {
   Expr value = at.masked && s.masked ? s.masked : s.value;
   value = exchanged(s, value, at, out);
-  value = clipped(value, s.axes, at.masked, identity(s.reducer));
+  value = clipped(value, s.axes, at, identity(s.reducer));
   ReduceOp op;
   op.buffer = s.tile;
   op.reducer = s.reducer;

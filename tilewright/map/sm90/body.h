@@ -51,8 +51,8 @@ class BodyBuilder {
   bool in_registers(Sym tile) const { return c_.out.buffer(tile).space == Space::Registers; }
   /// Axes of register tiles that the expression reads.
   std::set<Sym> register_axes(Expr e) const;
-  /// select(inside, value, otherwise) for each of the axes that has an end here.
-  Expr clipped(Expr value, const std::vector<Sym>& axes, bool masked, Expr otherwise) const;
+  /// select(inside, value, otherwise) for each of the axes that has an end here: that of the array, or of a chunk shorter than its tile.
+  Expr clipped(Expr value, const std::vector<Sym>& axes, const Position& at, Expr otherwise) const;
   Expr at_own_axes(Sym buffer) const;
   Sym scratch(Sym result, int64_t elements, DType dtype);
   /// Copies register tiles that the reduction needs in other threads to shared memory; the value reads them there.

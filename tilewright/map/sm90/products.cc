@@ -11,10 +11,15 @@ namespace tilewright::hopper {
 
 void BodyBuilder::issue(const Dot& s, const Position& at, Ops& out) {
   const Product& p = c_.product(s);
-  std::vector<Sym> whole;  // padded with zeros: only the steps that hold elements are issued
+  auto longer = [&](Sym operand, Sym k) {
+    const Buffer& b = c_.out.buffer(operand);
+    const auto at_axis = std::find(b.axes.begin(), b.axes.end(), k) - b.axes.begin();
+    return b.layout.shape()[size_t(at_axis)] > c_.axis(k).block;
+  };
+  std::vector<Sym> padded;  // only the steps that hold elements are issued
   for (Sym k : s.axes)
-    if (c_.axis(k).kind == KernelAxis::Kind::Whole) whole.push_back(k);
-  Mma mma{p.atom, s.tile, p.a, p.b, s.axes, !s.accumulate, uses_of({p.a, p.b}, at), c_.frame(at, whole)};
+    if (c_.axis(k).kind == KernelAxis::Kind::Whole || longer(p.a, k) || longer(p.b, k)) padded.push_back(k);
+  Mma mma{p.atom, s.tile, p.a, p.b, s.axes, !s.accumulate, uses_of({p.a, p.b}, at), c_.frame(at, padded)};
   out.push_back({mma, {}});
 }
 
@@ -30,7 +35,9 @@ void BodyBuilder::multiply_by_fma(const Dot& s, const Position& at, bool test_on
     const Scope scope = rows ? Scope::Warp : Scope::Role;
     out.push_back({Barrier{0, scope}, {}});
     if (p.scratch) {
-      const Expr value = clipped(at_own_axes(p.scratched), s.axes, false, Expr(0));
+      Position unmasked = at;
+      unmasked.masked = false;
+      const Expr value = clipped(at_own_axes(p.scratched), s.axes, unmasked, Expr(0));
       out.push_back({MapOp{p.scratch, value, c_.frame(at), {}}, {}});
       (a == p.scratched ? a : b) = p.scratch;
     }
@@ -46,7 +53,7 @@ void BodyBuilder::multiply_by_fma(const Dot& s, const Position& at, bool test_on
   }
   Expr value = at_own_axes(a) * at_own_axes(b);
   if (condition) value = select(p.condition, value, Expr(0));
-  value = clipped(value, s.axes, at.masked, Expr(0));
+  value = clipped(value, s.axes, at, Expr(0));
   ReduceOp op;
   op.buffer = s.tile;
   op.reducer = Reducer::Sum;

@@ -30,6 +30,15 @@ void walk(Context& c, const Body& body, const Loop* loop) {
     if (auto* load = std::get_if<Load>(&s.node)) {
       const Tile& tile = c.tile(load->tile);
       if (tile.level != Level::Shared) continue;
+      for (Expr index : load->index) {
+        for (Sym read : tensors_read(index)) {
+          if (read.kind() != SymbolKind::Tile) continue;
+          throw UserError(Span{},
+                          fmt::format("{} is read at indices from {}, and the threads of sm_90a that copy it to shared memory do not hold those", load->tensor.name(),
+                                      read.name()),
+                          "gather its elements into an input first, or run the program on a CPU");
+        }
+      }
       Staged* known = c.find_staged(tile.sym);
       if (!known) {
         c.staged.push_back({});
