@@ -73,7 +73,9 @@ class Mutants {
  private:
   void expect_noticed(const MappedProgram& m, const std::string& what, const std::string& where) {
     ++counts[what];
-    for (const Adversary& a : kAdversaries) {
+    std::vector<Adversary> adversaries = kAdversaries;
+    for (uint64_t seed = 6; seed < 60; ++seed) adversaries.push_back({seed, Mode::Random});  // where a fault needs one role to stall
+    for (const Adversary& a : adversaries) {
       try {
         if (!run_.run(m, a).empty()) return;
       } catch (const MappedFault&) {
