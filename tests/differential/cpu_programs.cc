@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tilewright/driver/session.h"
 
 namespace tilewright::testing {
@@ -167,6 +169,500 @@ TEST(CpuGathers, ComputedIndices) {
   expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = max[j](where(j + r < size(j), x[r, j + r], -inf))\noutput m\n", DType::f32, rows(6));
   expect_definition("axis r, v\ninput x[r, v] : {T}\ninput t[r] : i32 range(0, size(v))\nm[r] = logsumexp[v](x) - x[r, t[r]]\noutput m\n", DType::f32,
                     {{{"r", 5}, {"v", 1}}, {{"r", 3}, {"v", 33}}, {{"r", 70}, {"v", 1000}}});
+}
+
+/// A program, the axes that take every length, those that do not, and the types it runs in.
+struct Sample {
+  const char* title;
+  const char* text;
+  std::vector<const char*> axes;
+  SizeMap fixed;
+  std::vector<DType> types;
+};
+
+/// All axes alike, then one at a time empty, of one element, and long.
+std::vector<SizeMap> lengths(const Sample& s) {
+  std::vector<SizeMap> all;
+  const auto add = [&](int64_t others, const char* axis, int64_t n) {
+    SizeMap m = s.fixed;
+    for (const char* a : s.axes) m[a] = others;
+    if (axis) m[axis] = n;
+    if (std::find(all.begin(), all.end(), m) == all.end()) all.push_back(m);
+  };
+  for (int64_t n : {0, 1, 2, 17, 129}) add(n, nullptr, 0);
+  for (const char* a : s.axes) {
+    add(17, a, 0);
+    add(33, a, 1);
+    add(9, a, 1000);
+  }
+  return all;
+}
+
+/// Results of few elements make the tolerance, which follows the naive program's error, a matter of luck.
+void expect_samples(const std::vector<Sample>& samples) {
+  for (const Sample& s : samples) {
+    SCOPED_TRACE(s.title);
+    for (DType t : s.types) expect_definition(s.text, t, lengths(s), {.slack = 4});
+  }
+}
+
+TEST(CpuPrograms, Products) {
+  expect_samples({
+      {"rows by columns",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : {T}\n"
+       "C[m, n] = sum[k](A[m, k] * B[k, n])\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32, DType::bf16}},
+      {"both contiguous along the sum",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[n, k] : {T}\n"
+       "C[m, n] = sum[k](A[m, k] * B[n, k])\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"transposed operands and result",
+       "axis m, n, k\n"
+       "input A[k, m] : {T}\n"
+       "input B[n, k] : {T}\n"
+       "C[n, m] = sum[k](A[k, m] * B[n, k])\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"batched",
+       "axis b, m, n, k\n"
+       "input A[b, m, k] : {T}\n"
+       "input B[b, k, n] : {T}\n"
+       "C[b, m, n] = sum[k](A * B)\n"
+       "output C : {T}\n",
+       {"m", "n", "k"}, {{"b", 3}}, {DType::f32}},
+      {"bias and gelu",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : {T}\n"
+       "input c[n] : {T}\n"
+       "C[m, n] = gelu(sum[k](A * B) / sqrt(size(k) + 1) + c)\n"
+       "output C : {T}\n",
+       {"m", "n", "k"}, {}, {DType::f32, DType::f16}},
+      {"scaled rows and columns",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : {T}\n"
+       "input s[m] : {T}\n"
+       "input t[n] : {T}\n"
+       "C[m, n] = s[m] * t[n] * sum[k](A * B) + 1\n"
+       "output C : {T}\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"matrix by vector",
+       "axis m, k\n"
+       "input A[m, k] : {T}\n"
+       "input x[k] : {T}\n"
+       "y[m] = sum[k](A * x)\n"
+       "output y\n",
+       {"m", "k"}, {}, {DType::f32}},
+      {"vector by matrix",
+       "axis n, k\n"
+       "input A[k, n] : {T}\n"
+       "input x[k] : {T}\n"
+       "y[n] = sum[k](A * x)\n"
+       "output y\n",
+       {"n", "k"}, {}, {DType::f32}},
+      {"three factors",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : {T}\n"
+       "input D[m, k] : {T}\n"
+       "C[m, n] = sum[k](A * B * D)\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32, DType::bf16}},
+      {"three factors, one with every axis",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : {T}\n"
+       "input D[m, n, k] : {T}\n"
+       "C[m, n] = sum[k](A * B * D)\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"two summed axes",
+       "axis m, n, k\n"
+       "axis l = 8\n"
+       "input A[m, k, l] : {T}\n"
+       "input B[k, l, n] : {T}\n"
+       "C[m, n] = sum[k, l](A * B)\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"two products in a row",
+       "axis m, n, k\n"
+       "axis l = 48\n"
+       "input A[m, l] : {T}\n"
+       "input B[l, k] : {T}\n"
+       "input D[k, n] : {T}\n"
+       "C[m, n] = sum[k](sum[l](A[m, l] * B[l, k]) * D[k, n])\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32, DType::f16}},
+      {"gated two-layer network",
+       "axis m, n, k\n"
+       "axis l = 48\n"
+       "input A[m, l] : {T}\n"
+       "input B[l, k] : {T}\n"
+       "input G[l, k] : {T}\n"
+       "input D[k, n] : {T}\n"
+       "C[m, n] = sum[k](silu(sum[l](A[m, l] * G[l, k])) * sum[l](A[m, l] * B[l, k]) * D[k, n])\n"
+       "output C : {T}\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"three outputs, one without columns",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : {T}\n"
+       "input D[k, n] : {T}\n"
+       "C[m, n] = sum[k](A * B)\n"
+       "E[m, n] = sum[k](A * D)\n"
+       "s[m] = sum[k](A)\n"
+       "output C, E, s\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"a product gates another",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : {T}\n"
+       "input D[k, n] : {T}\n"
+       "C[m, n] = silu(sum[k](A * B)) * sum[k](A * D)\n"
+       "output C : {T}\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"a form in two vectors",
+       "axis m, n\n"
+       "axis k = 12, l = 20\n"
+       "input A[m, k] : {T}\n"
+       "input B[n, l] : {T}\n"
+       "input W[k, l] : {T}\n"
+       "C[m, n] = sum[k, l](A[m, k] * W[k, l] * B[n, l])\n"
+       "output C\n",
+       {"m", "n"}, {}, {DType::f32, DType::bf16}},
+      {"a product of products",
+       "axis m, n, j\n"
+       "axis k = 12\n"
+       "input A[m, j] : {T}\n"
+       "input W[j, k] : {T}\n"
+       "input B[n, k] : {T}\n"
+       "C[m, n] = sum[j](A[m, j] * sum[k](W[j, k] * B[n, k]))\n"
+       "output C\n",
+       {"m", "n", "j"}, {}, {DType::f32}},
+      {"maxima of sums",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : {T}\n"
+       "C[m, n] = max[k](A + B)\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"nearest of many",
+       "axis m, n\n"
+       "axis d = 24\n"
+       "input A[m, d] : {T}\n"
+       "input B[n, d] : {T}\n"
+       "C[m] = min[n](sum[d]((A[m, d] - B[n, d]) ** 2))\n"
+       "output C\n",
+       {"m", "n"}, {}, {DType::f32}},
+      {"convolution by shifted reads",
+       "axis b, t, n\n"
+       "axis c = 16, w = 3\n"
+       "input x[b, t, c] : {T}\n"
+       "input K[w, c, n] : {T}\n"
+       "y[b, t, n] = sum[c, w](where(t - w >= 0, x[b, t - w, c] * K[w, c, n], 0))\n"
+       "output y : {T}\n",
+       {"t", "n"}, {{"b", 2}}, {DType::f32}},
+  });
+}
+
+TEST(CpuPrograms, Types) {
+  expect_samples({
+      {"weights in i8",
+       "axis m, n, k\n"
+       "input A[m, k] : {T}\n"
+       "input B[k, n] : i8 range(-127, 128)\n"
+       "input s[n] : {T}\n"
+       "C[m, n] = s[n] * sum[k](A * B)\n"
+       "output C : {T}\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"integers",
+       "axis m, n, k\n"
+       "input A[m, k] : i8 range(-127, 128)\n"
+       "input B[k, n] : i8 range(-127, 128)\n"
+       "C[m, n] = sum[k](A * B)\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"f8 factors",
+       "axis m, n, k\n"
+       "input A[m, k] : f8e4m3\n"
+       "input B[k, n] : f8e4m3\n"
+       "C[m, n] = sum[k](A * B)\n"
+       "output C : bf16\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+      {"f64",
+       "axis m, n, k\n"
+       "input A[m, k] : f64\n"
+       "input B[k, n] : f64\n"
+       "C[m, n] = sum[k](A * B)\n"
+       "output C\n",
+       {"m", "n", "k"}, {}, {DType::f32}},
+  });
+}
+
+TEST(CpuPrograms, Rows) {
+  expect_samples({
+      {"RMSNorm into a product",
+       "axis r, n\n"
+       "axis c = 200\n"
+       "input x[r, c] : {T}\n"
+       "input g[c] : {T}\n"
+       "input W[c, n] : {T}\n"
+       "q[r] = mean[c](x * x)\n"
+       "y[r, n] = sum[c](x * rsqrt(q[r] + 1e-5) * g * W)\n"
+       "output y : {T}\n",
+       {"r", "n"}, {}, {DType::f32, DType::f16}},
+      {"gradient of softmax",
+       "axis r, j\n"
+       "input p[r, j] : {T}\n"
+       "input g[r, j] : {T}\n"
+       "d[r] = sum[j](p * g)\n"
+       "y[r, j] = p * (g - d)\n"
+       "output y : {T}\n",
+       {"r", "j"}, {}, {DType::f32}},
+      {"cross-entropy of a product",
+       "axis t, v\n"
+       "axis d = 64\n"
+       "input h[t, d] : {T}\n"
+       "input W[v, d] : {T}\n"
+       "input label[t] : i32 range(0, size(v))\n"
+       "z[t, v] = sum[d](h[t, d] * W[v, d])\n"
+       "L[t] = logsumexp[v](z) - z[t, label[t]]\n"
+       "output L\n",
+       {"t"}, {{"v", 300}}, {DType::f32, DType::bf16}},
+      {"greedy choice",
+       "axis t, v\n"
+       "axis d = 64\n"
+       "input h[t, d] : {T}\n"
+       "input W[v, d] : {T}\n"
+       "z[t, v] = sum[d](h[t, d] * W[v, d])\n"
+       "L[t] = argmax[v](z)\n"
+       "output L\n",
+       {"t", "v"}, {}, {DType::f32}},
+  });
+}
+
+TEST(CpuPrograms, Masks) {
+  expect_samples({
+      {"no mask, heads of 40",
+       "axis b, h, i, j\n"
+       "axis d = 40, e = 40\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = S\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32, DType::bf16}},
+      {"unlike heads",
+       "axis b, h, i, j\n"
+       "axis d = 192, e = 128\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = S\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+      {"window",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "param w : i32 = 20\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = where(j <= i + size(j) - size(i) and i + size(j) - size(i) - j < w, S, -inf)\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32, DType::bf16}},
+      {"softcap",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "param cap : f32 = 20 range(1, 100)\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = where(j <= i + size(j) - size(i), cap * tanh(S / cap), -inf)\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+      {"slopes",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "input slope[h] : f32\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = where(j <= i, S - slope[h] * (i - j), -inf)\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+      {"bias",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "input B[h, i, j] : {T}\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = S + B[h, i, j]\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+      {"mask array",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "input M[b, i, j] : bool\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = where(M[b, i, j], S, -inf)\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f16}},
+      {"lengths",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "input len[b] : i32 range(0, 1000)\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = where(j < len[b], S, -inf)\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+      {"documents",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "input di[i] : i32 range(0, 4)\n"
+       "input dj[j] : i32 range(0, 4)\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = where(di[i] == dj[j], S, -inf)\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+      {"logsumexp as an output",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = where(j <= i + size(j) - size(i), S, -inf)\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "L[b, h, i] = logsumexp[j](C)\n"
+       "output O : {T}, L\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f16}},
+      {"sigmoid weights",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "S[b, h, i, j] = sum[d](Q[b, h, i, d] * K[b, h, j, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = S\n"
+       "P[b, h, i, j] = sigmoid(C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+      {"heads inside positions",
+       "axis b, h, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, i, h, d] : {T}\n"
+       "input K[b, j, h, d] : {T}\n"
+       "input V[b, j, h, e] : {T}\n"
+       "S[b, h, i, j] = sum[d](Q[b, i, h, d] * K[b, j, h, d]) / sqrt(size(d))\n"
+       "C[b, h, i, j] = where(j <= i + size(j) - size(i), S, -inf)\n"
+       "P[b, h, i, j] = softmax[j](C)\n"
+       "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, j, h, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+  });
+}
+
+TEST(CpuPrograms, Heads) {
+  expect_samples({
+      {"two score products, shared keys",
+       "axis b, h, i, j\n"
+       "axis d = 64, r = 16, e = 48\n"
+       "input Q[b, h, i, d] : {T}\n"
+       "input R[b, h, i, r] : {T}\n"
+       "input K[b, j, d] : {T}\n"
+       "input T2[b, j, r] : {T}\n"
+       "input V[b, j, e] : {T}\n"
+       "S[b, h, i, j] = (sum[d](Q * K[b, j, d]) + sum[r](R * T2[b, j, r])) / sqrt(size(d) + size(r))\n"
+       "O[b, h, i, e] = sum[j](softmax[j](S) * V[b, j, e])\n"
+       "output O : {T}\n",
+       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+      {"grouped queries",
+       "axis b, k, g, i, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, (k g), i, d] : {T}\n"
+       "input K[b, k, j, d] : {T}\n"
+       "input V[b, k, j, e] : {T}\n"
+       "S[b, k, g, i, j] = sum[d](Q[b, (k g), i, d] * K) / sqrt(size(d))\n"
+       "C[b, k, g, i, j] = where(j <= i + size(j) - size(i), S, -inf)\n"
+       "O[b, k, g, i, e] = sum[j](softmax[j](C) * V)\n"
+       "L[b, k, g, i] = logsumexp[j](C)\n"
+       "output O[b, (k g), i, e] : {T}, L : f32\n",
+       {"i", "j"}, {{"b", 1}, {"k", 2}, {"g", 3}}, {DType::f32, DType::f16}},
+      {"one query",
+       "axis b, h, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, h, d] : {T}\n"
+       "input K[b, h, j, d] : {T}\n"
+       "input V[b, h, j, e] : {T}\n"
+       "S[b, h, j] = sum[d](Q[b, h, d] * K) / sqrt(size(d))\n"
+       "O[b, h, e] = sum[j](softmax[j](S) * V)\n"
+       "output O : {T}\n",
+       {"j"}, {{"b", 2}, {"h", 3}}, {DType::f32}},
+      {"one position of grouped queries",
+       "axis b, k, g, j\n"
+       "axis d = 64, e = 64\n"
+       "input Q[b, (k g), d] : {T}\n"
+       "input K[b, k, j, d] : {T}\n"
+       "input V[b, k, j, e] : {T}\n"
+       "S[b, k, g, j] = sum[d](Q[b, (k g), d] * K[b, k, j, d]) / sqrt(size(d))\n"
+       "O[b, k, g, e] = sum[j](softmax[j](S) * V)\n"
+       "output O[b, (k g), e] : {T}\n",
+       {"j"}, {{"b", 2}, {"k", 3}, {"g", 4}}, {DType::bf16}},
+  });
+}
+
+/// A long stream under few rows is split by default, and its parts merged.
+TEST(CpuPrograms, LongStreamsAreSplit) {
+  const char* const one_query =
+      "axis b, h, j\naxis d = 16, e = 24\ninput Q[b, h, d] : {T}\ninput K[b, h, j, d] : {T}\ninput V[b, h, j, e] : {T}\n"
+      "S[b, h, j] = sum[d](Q[b, h, d] * K) / sqrt(size(d))\nO[b, h, e] = sum[j](softmax[j](S) * V)\noutput O\n";
+  expect_definition(one_query, DType::f32, {{{"b", 1}, {"h", 2}, {"j", 4096}}, {{"b", 1}, {"h", 2}, {"j", 4097}}, {{"b", 2}, {"h", 1}, {"j", 9000}}}, {.slack = 4});
+  expect_definition(kCausal, DType::f32, {{{"b", 1}, {"i", 3}, {"j", 9000}}, {{"b", 1}, {"i", 50}, {"j", 5000}}}, {.slack = 4});
+  expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = logsumexp[j](x)\noutput m\n", DType::f32, {{{"r", 2}, {"j", 100000}}}, {.slack = 8});
 }
 
 }  // namespace

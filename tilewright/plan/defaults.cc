@@ -4,7 +4,8 @@
 //  2. Without a blocked axis and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
 //     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64.
-//  4. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
+//  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
+//  5. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
 #include <algorithm>
 
 #include "tilewright/hardware/machine.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr int64_t kWholeFeature = 256;
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;   // capacities of resident rows on a GPU, elements
 constexpr int64_t kCpuRow = 1 << 15;                    // resident rows on a CPU stay in its second-level cache
+constexpr int64_t kCpuPart = 2048;                      // elements of a part: its state is a small share of what is streamed for it
 
 int64_t widest_input(const Program& p) {
   int64_t widest = 1;
@@ -39,6 +41,15 @@ Guard laziest(const Derivation& d) {
 
 bool has_points(const Derivation& d) {
   return std::any_of(d.passes.begin(), d.passes.end(), [](const Pass& pass) { return !pass.state.points.empty(); });
+}
+
+bool legal(const Program& p, const Derivation& d, const Plan& plan) {
+  try {
+    check_plan(p, d, plan);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
 }
 
 struct Extents {
@@ -118,7 +129,12 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       g.plan.resident = true;
       plans.push_back(g);
     }
-    plan.chunk = gpu ? 4096 : 4096;
+    plan.chunk = 4096;
+    if (!gpu) {
+      Plan parts = plan;
+      parts.split = kCpuRow;
+      if (legal(p, d, parts)) plan = parts;
+    }
     plans.push_back(GuardedPlan{{}, plan});
     return plans;
   }
@@ -129,7 +145,18 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   plan.guard = gpu ? laziest(d) : Guard::Always;
   if (!gpu) {
     plan.chunk = 64;
-    return {GuardedPlan{{}, plan}};
+    Plan parts = plan;
+    parts.split = kCpuPart;
+    if (!legal(p, d, parts)) return {GuardedPlan{{}, plan}};
+    GuardedPlan few{{}, parts};
+    for (Sym a : rows)
+      for (const Cut& cut : plan.group)
+        if (cut.axis == a) few.when.at_most.emplace_back(a, cut.block);
+    GuardedPlan brief{{}, plan};
+    brief.when.at_most.emplace_back(plan.stream, 2 * kCpuPart);
+    std::vector<GuardedPlan> plans{brief, few};
+    if (!rows.empty()) plans.push_back(GuardedPlan{{}, plan});
+    return plans;
   }
   int64_t kept = 0, per_element = 0;
   for (Sym t : roles.kept_inputs) kept += extents.elements(p, t, Sym()) * bytes(p.input(t)->dtype);
