@@ -91,7 +91,7 @@ std::string Generator::combined(int depth) {
   switch (pick(6)) {
     case 0: return "(" + a + ") + " + t;
     case 1: return "(" + a + ") / (1 + abs(" + t + "))";
-    case 2: return "where(" + t + " > 0, " + a + ", 0.5)";
+    case 2: return "where(r % 2 == 0, " + a + ", " + t + ")";
     case 3: return "tanh(" + a + ")";
     case 4: return "max(" + a + ", " + t + ")";
     default: return "0.5 * (" + a + ")";

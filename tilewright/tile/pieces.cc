@@ -83,6 +83,8 @@ bool KernelBuilder::factorise(Expr term, const std::vector<Sym>& reduced, const 
   std::vector<Expr> factors = factors_of(term), scalars, varying;
   for (Expr f : factors) (varies(f, reduced) || varies(f, target) ? varying : scalars).push_back(f);
   if (varying.size() < 2) return false;
+  for (Sym s : target)
+    if (!varies(term, {s})) return false;  // only the condition has that axis, and no operand could
 
   // Each target axis proposes the factors that have it as one side; the fewer temporaries the better.
   struct Sides {
