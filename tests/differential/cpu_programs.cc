@@ -127,6 +127,12 @@ const char kNormProduct[] =
     "axis r, n\naxis c = 70\ninput x[r, c] : {T}\ninput g[c] : {T}\ninput W[c, n] : {T}\nm[r] = mean[c](x)\nv[r] = var[c](x)\n"
     "y[r, n] = sum[c]((x[r, c] - m[r]) * rsqrt(v[r] + 1e-5) * g[c] * W[c, n])\noutput y\n";
 
+TEST(CpuRounding, ADefinitionRoundsBeforeItsOutputIsStored) {
+  for (const char* narrow : {"f16", "bf16"})
+    for (const char* value : {"sum[c](x)", "max[c](x) * 1.001", "sum[c](exp(x - max[c](x)))"})
+      expect_definition(fmt::format("axis r, c\ninput x[r, c] : {{T}}\nf[r] : {} = {}\noutput f : f32\n", narrow, value), DType::f32, {{{"r", 9}, {"c", 40}}});
+}
+
 /// Rows fill panels of three vectors, two, one, a part of one; a power of two or not.
 TEST(CpuBlocks, AnyBlockOfRows) {
   const std::vector<SizeMap> sizes = {{{"b", 2}, {"i", 1}, {"j", 1}}, {{"b", 1}, {"i", 7}, {"j", 129}}, {{"b", 1}, {"i", 129}, {"j", 64}}, {{"b", 2}, {"i", 100}, {"j", 100}}};

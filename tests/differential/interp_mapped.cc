@@ -7,6 +7,7 @@
 
 #include "tests/support/compiled.h"
 #include "tests/support/mapped_run.h"
+#include "tilewright/emit/emit.h"
 #include "tilewright/map/placement.h"
 
 namespace tilewright::testing {
@@ -50,6 +51,7 @@ TEST_P(Mapped, EqualsItsDefinition) {
           run.slack = c.slack;
           if (layout == LayoutClass::Aligned && run.layout() != layout) continue;
           EXPECT_TRUE(misplaced(run.mapped()).empty());
+          if (first) EXPECT_FALSE(emit_cuda(compiled.program, run.mapped()).empty());
           const Mode mode = seed % 3 == 0 ? Mode::Lazy : seed % 3 == 1 ? Mode::Random : Mode::Eager;
           ASSERT_EQ(run.run({seed, mode}), "") << print(compiled.program, run.mapped());
           ++seed;
@@ -154,6 +156,7 @@ y[r, n] = max[j](sum[d](x * K) + W)
 output y : f32
 )", {{{"r", 70}, {"j", 40}, {"n", 30}}}, {"f16", "f32"}, {"group r=64, n=16; stream j=32"}},
     // Chunks and blocks shorter than the tiles of the atoms.
+    {"positions_of_maxima", "axis r, c\ninput x[r, c] : T\nk[r] = argmax[c](x)\noutput k : i32\n", {{{"r", 5}, {"c", 300}}, {{"r", 2}, {"c", 1}}}, kFloats},
     {"short_chunks", kScores + "S[b, h, i, j] = where(j <= i + 40, " + kDot + ", -inf)\n" + kWeighted, {{{"b", 1}, {"h", 1}, {"i", 21}, {"j", 60}}}, {"f16", "f32"},
      {"group b=1, h=1, i=8; stream j=8; guard speculative", "group b=1, h=1, i=4; stream j=4; keep Q; guard threshold"}},
     {"short_contractions", kProduct + "y[r, n] = silu(sum[c](x * W)) * sum[c](x * gamma * W)\noutput y : f32\n", {{{"r", 9}, {"n", 20}}}, {"bf16", "f32"},

@@ -235,6 +235,7 @@ TEST_F(Command, ProgressShowsOnATerminalAlone) {
   const auto on_terminal = [&](const std::string& program, const std::string& size) {
     int terminal = -1;
     const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (pid < 0) return std::optional<std::string>();  // a machine without pseudo-terminals
     if (pid == 0) {
       if (chdir(folder.c_str()) != 0) _exit(126);
       const std::string path = command_path();
@@ -249,10 +250,12 @@ TEST_F(Command, ProgressShowsOnATerminalAlone) {
     }
     close(terminal);
     waitpid(pid, nullptr, 0);
-    return seen;
+    return std::optional(seen);
   };
-  EXPECT_NE(on_terminal("slow.tw", kSlowSize).find("\rcompiling and running … "), std::string::npos);
-  EXPECT_EQ(on_terminal("s.tw", "r=1,j=3").find("…"), std::string::npos);
+  const auto slow = on_terminal("slow.tw", kSlowSize), quick = on_terminal("s.tw", "r=1,j=3");
+  if (!slow || !quick) GTEST_SKIP() << "no pseudo-terminal";
+  EXPECT_NE(slow->find("\rcompiling and running … "), std::string::npos);
+  EXPECT_EQ(quick->find("…"), std::string::npos);
 }
 
 }  // namespace

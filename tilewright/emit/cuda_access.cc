@@ -270,7 +270,8 @@ void CudaKernel::store(const StoreOut& o, Lines& out) {
   std::vector<Expr> own(b.axes.begin(), b.axes.end());
   CudaPrinter printer(*this, to == DType::f64 ? 64 : 32, to == DType::i64 ? 64 : 32);
   auto value_of = [&] {
-    const Expr e = read(o.buffer, own);
+    Expr e = read(o.buffer, own);
+    if (is_integer(to) && is_float(b.dtype)) e = cast(to, e);  // a state holds integers as reals
     return to == DType::boolean ? printer.boolean(e) : is_integer(to) ? printer.integer(e) : printer.real(e);
   };
   auto conditions = [&](int64_t slack) {

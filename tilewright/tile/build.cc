@@ -102,13 +102,21 @@ class Builder {
     return is_integer(value) ? DType::i64 : b.real();
   }
 
+  /// A definition of a narrow dtype rounds before its output, of another dtype, is stored.
+  Expr rounded_by_definition(const KernelBuilder& b, const Output& output, Expr value) const {
+    for (const Definition& d : p_.definitions)
+      if (d.sym == output.sym && d.dtype && *d.dtype != output.dtype && is_float(*d.dtype) && mantissa_bits(*d.dtype) < mantissa_bits(b.real()))
+        return cast(*d.dtype, value);
+    return value;
+  }
+
   /// Values into tiles, then into the outputs' arrays.
   void store(KernelBuilder& b, const std::vector<const CascadeOutput*>& outputs) {
     std::vector<Piece> pieces;
     std::vector<std::pair<const Output*, Sym>> stores;
     for (const CascadeOutput* o : outputs) {
       const Output& output = p_.outputs[o->output];
-      Expr value = simplify(b.with_known_exponentials(guarded(b, b.tiled(o->value))));
+      Expr value = rounded_by_definition(b, output, simplify(b.with_known_exponentials(guarded(b, b.tiled(o->value)))));
       if (value.is(Op::Read) && has_tile(b.kernel(), value->sym) &&
           b.kernel().tile(value->sym).axes.size() == b.tile_axes(output.axes()).size()) {
         stores.emplace_back(&output, value->sym);
