@@ -23,7 +23,7 @@ __attribute__((noinline)) static float burn(long n) {
 #define DECLARE(k) vf acc##k = a;
   EACH(DECLARE)
   for (long i = 0; i < n; ++i) {
-#define STEP(k)         \
+#define STEP(k)            \
   acc##k = acc##k * a + b; \
   asm volatile("" : "+x"(acc##k));
     EACH(STEP)

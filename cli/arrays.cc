@@ -12,15 +12,18 @@ namespace tilewright::cli {
 namespace {
 
 /// Refuses a name that is not among `known`; `option` begins the message.
-void expect_known(const std::string& option, const std::string& name, const std::vector<std::string>& known, const char* what) {
+void expect_known(const std::string& option, const std::string& name, const std::vector<std::string>& known,
+                  const char* what) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   const std::string near = nearest_name(name, known);
   throw UserError(Span{}, fmt::format("{}: no {} is called `{}`", option, what, name),
-                  near.empty() ? fmt::format("{}s are {}", what, fmt::join(known, ", ")) : fmt::format("did you mean `{}`?", near));
+                  near.empty() ? fmt::format("{}s are {}", what, fmt::join(known, ", "))
+                               : fmt::format("did you mean `{}`?", near));
 }
 
 InputSource source_of(const std::string& name, const std::string& text, DType dtype) {
-  static const std::map<std::string, Fill> fills = {{"normal", Fill::Normal}, {"uniform", Fill::Uniform}, {"zeros", Fill::Zeros}};
+  static const std::map<std::string, Fill> fills = {
+      {"normal", Fill::Normal}, {"uniform", Fill::Uniform}, {"zeros", Fill::Zeros}};
   InputSource source;
   if (const auto fill = fills.find(text); fill != fills.end()) {
     source.fill = fill->second;
@@ -28,14 +31,17 @@ InputSource source_of(const std::string& name, const std::string& text, DType dt
   }
   if (text.find_first_of("./") == std::string::npos)
     if (const std::string near = nearest_name(text, {"normal", "uniform", "zeros"}); !near.empty())
-      throw UserError(Span{}, fmt::format("--input {}={}: there is neither such a fill nor such a file", name, text), fmt::format("did you mean `{}`?", near));
+      throw UserError(Span{},
+                      fmt::format("--input {}={}: there is neither such a fill nor such a file", name, text),
+                      fmt::format("did you mean `{}`?", near));
   source.array = read_npy(text, dtype);
   return source;
 }
 
 }  // namespace
 
-SessionOptions session_options(const Options& o, const Program& p, const std::map<std::string, int64_t>& sizes) {
+SessionOptions session_options(const Options& o, const Program& p,
+                               const std::map<std::string, int64_t>& sizes) {
   SessionOptions s;
   s.sizes = sizes;
   s.params = param_values(o);
@@ -45,7 +51,9 @@ SessionOptions session_options(const Options& o, const Program& p, const std::ma
   for (const Output& out : p.outputs) outputs.push_back(out.sym.name());
   for (const Param& q : p.params) params.push_back(q.sym.name());
   for (const auto& [name, value] : s.params) {
-    if (params.empty()) throw UserError(Span{}, fmt::format("--param: no param is called `{}`", name), "the program declares no params");
+    if (params.empty())
+      throw UserError(Span{}, fmt::format("--param: no param is called `{}`", name),
+                      "the program declares no params");
     expect_known("--param", name, params, "param");
   }
   // What will be written is looked at before anything runs.
@@ -54,7 +62,9 @@ SessionOptions session_options(const Options& o, const Program& p, const std::ma
     expect_known("--output", name, outputs, "output");
     check_writable(fmt::format("--output {}={}", name, file), file);
     if (const auto [other, fresh] = files.emplace(file, name); !fresh)
-      throw UserError(Span{}, fmt::format("--output: `{}` and `{}` go to the same file {}", other->second, name, file), "name a file for each");
+      throw UserError(
+          Span{}, fmt::format("--output: `{}` and `{}` go to the same file {}", other->second, name, file),
+          "name a file for each");
   }
   for (const auto& [name, text] : pairs(o.inputs, "--input")) {
     expect_known("--input", name, inputs, "input");
@@ -82,7 +92,8 @@ std::map<std::string, std::string> write_outputs(const Options& o, const Session
 
 std::string sizes_text(const Program& p, const Sizes& sizes) {
   std::string text;
-  for (const Axis& a : p.axes) text += fmt::format("{}{}={}", text.empty() ? "" : " ", a.name(), sizes.at(a.index.size()));
+  for (const Axis& a : p.axes)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", a.name(), sizes.at(a.index.size()));
   return text;
 }
 

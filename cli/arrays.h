@@ -6,7 +6,8 @@
 namespace tilewright::cli {
 
 /// --input, --param, --seed and the run-time sizes.
-SessionOptions session_options(const Options& o, const Program& p, const std::map<std::string, int64_t>& sizes);
+SessionOptions session_options(const Options& o, const Program& p,
+                               const std::map<std::string, int64_t>& sizes);
 /// A session, and its run, with a progress line on a terminal where they take long.
 Session make_session(const Program& p, const CompileOptions& c, const SessionOptions& s);
 Timing run_session(Session& session, int warmup, int repeat);

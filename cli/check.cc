@@ -15,9 +15,11 @@ void add_check(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("check", "run and compare with the definition evaluated in f64");
   add_common(*verb, *o);
   add_running(*verb, *o);
-  add_examples(*verb, {"tilewright check examples/pf_causal.tw --size b=1,h=2,i=300,j=300 --dtype Q=f32,K=f32,V=f32,O=f32",
-                       "tilewright check examples/softmax.tw --size r=7,j=5000 --target interp --json",
-                       "tilewright check examples/softmax.tw --input x=x.npy --schedule 'stream j=256'"});
+  add_examples(
+      *verb,
+      {"tilewright check examples/pf_causal.tw --size b=1,h=2,i=300,j=300 --dtype Q=f32,K=f32,V=f32,O=f32",
+       "tilewright check examples/softmax.tw --size r=7,j=5000 --target interp --json",
+       "tilewright check examples/softmax.tw --input x=x.npy --schedule 'stream j=256'"});
   verb->callback([o, &status] {
     status = [&] {
       std::map<std::string, int64_t> sizes;
@@ -32,13 +34,18 @@ void add_check(CLI::App& app, int& status) {
         return session.check();
       }();
       bool passed = true, sampled = false;
-      nlohmann::json j{{"program", p.name}, {"target", name(options.target)}, {"plan", session.kernel().last_plan()}};
+      nlohmann::json j{
+          {"program", p.name}, {"target", name(options.target)}, {"plan", session.kernel().last_plan()}};
       for (const Axis& a : p.axes) j["sizes"][a.name()] = session.sizes().at(a.index.size());
       for (const OutputCheck& c : checks) {
         passed = passed && c.comparison.passed;
         sampled = sampled || c.sampled;
-        nlohmann::json e{{"name", c.name}, {"error", c.comparison.error}, {"tolerance", c.comparison.tolerance}, {"passed", c.comparison.passed},
-                         {"elements", c.comparison.elements}, {"sampled", c.sampled}};
+        nlohmann::json e{{"name", c.name},
+                         {"error", c.comparison.error},
+                         {"tolerance", c.comparison.tolerance},
+                         {"passed", c.comparison.passed},
+                         {"elements", c.comparison.elements},
+                         {"sampled", c.sampled}};
         if (c.comparison.worst >= 0) {
           e["index"] = c.index;
           e["got"] = fmt::format("{}", c.got);
@@ -53,11 +60,15 @@ void add_check(CLI::App& app, int& status) {
         put_json(j);
         return passed ? 0 : 1;
       }
-      put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target), sizes_text(p, session.sizes()), session.kernel().last_plan()));
+      put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target),
+                      sizes_text(p, session.sizes()), session.kernel().last_plan()));
       for (const OutputCheck& c : checks) {
-        put(fmt::format("  {:<6} {}  error {:.3g}  tolerance {:.3g}  {} elements{}\n", c.name, c.comparison.passed ? "passed" : "FAILED", c.comparison.error, c.comparison.tolerance,
-                   c.comparison.elements, c.sampled ? " (a seeded sample)" : ""));
-        if (!c.comparison.passed) put(fmt::format("         {}: at [{}] got {}, expected {}\n", c.comparison.reason, fmt::join(c.index, ", "), c.got, c.expected));
+        put(fmt::format("  {:<6} {}  error {:.3g}  tolerance {:.3g}  {} elements{}\n", c.name,
+                        c.comparison.passed ? "passed" : "FAILED", c.comparison.error, c.comparison.tolerance,
+                        c.comparison.elements, c.sampled ? " (a seeded sample)" : ""));
+        if (!c.comparison.passed)
+          put(fmt::format("         {}: at [{}] got {}, expected {}\n", c.comparison.reason,
+                          fmt::join(c.index, ", "), c.got, c.expected));
       }
       return passed ? 0 : 1;
     }();

@@ -45,7 +45,8 @@ std::vector<Verb> verbs_of(const CLI::App& app) {
         v.choices = choices_of(o->get_type_name());
         v.file = v.choices.empty();
       } else {
-        v.options.push_back({"--" + o->get_lnames().at(0), o->get_description(), o->get_items_expected_max() > 0, choices_of(o->get_type_name())});
+        v.options.push_back({"--" + o->get_lnames().at(0), o->get_description(),
+                             o->get_items_expected_max() > 0, choices_of(o->get_type_name())});
       }
     }
     verbs.push_back(std::move(v));
@@ -63,7 +64,8 @@ std::string bash_script(const std::vector<Verb>& verbs) {
   std::string s = fmt::format(
       "# bash completion of tilewright: source it, or put it into /etc/bash_completion.d\n"
       "_tilewright() {{\n"
-      "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} verb=${{COMP_WORDS[1]}}\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} "
+      "verb=${{COMP_WORDS[1]}}\n"
       "  COMPREPLY=()\n"
       "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
       "    COMPREPLY=($(compgen -W \"{} --help --version\" -- \"$word\"))\n"
@@ -74,7 +76,8 @@ std::string bash_script(const std::vector<Verb>& verbs) {
   for (const Verb& v : verbs)
     for (const Option& o : v.options) {
       if (!o.value) continue;
-      const std::string words = o.choices.empty() ? "compgen -f" : fmt::format("compgen -W \"{}\"", fmt::join(o.choices, " "));
+      const std::string words =
+          o.choices.empty() ? "compgen -f" : fmt::format("compgen -W \"{}\"", fmt::join(o.choices, " "));
       s += fmt::format("    {}:{}) COMPREPLY=($({} -- \"$word\")); return ;;\n", v.name, o.name, words);
     }
   s += "  esac\n  case $verb in\n";
@@ -103,9 +106,12 @@ std::string quoted(const std::string& text, const std::string& special) {
 }
 
 std::string zsh_script(const std::vector<Verb>& verbs) {
-  std::string s = "#compdef tilewright\n# zsh completion of tilewright: save it as _tilewright in a folder of $fpath\n_tilewright() {\n  local -a verbs\n  verbs=(\n";
+  std::string s =
+      "#compdef tilewright\n# zsh completion of tilewright: save it as _tilewright in a folder of "
+      "$fpath\n_tilewright() {\n  local -a verbs\n  verbs=(\n";
   for (const Verb& v : verbs) s += fmt::format("    '{}:{}'\n", v.name, quoted(v.description, ":"));
-  s += "  )\n  if (( CURRENT == 2 )); then\n    _describe verb verbs\n    return\n  fi\n  shift words\n  (( CURRENT-- ))\n  case $words[1] in\n";
+  s += "  )\n  if (( CURRENT == 2 )); then\n    _describe verb verbs\n    return\n  fi\n  shift words\n  (( "
+       "CURRENT-- ))\n  case $words[1] in\n";
   for (const Verb& v : verbs) {
     s += fmt::format("    {})\n      _arguments", v.name);
     for (const Option& o : v.options) {
@@ -122,10 +128,15 @@ std::string zsh_script(const std::vector<Verb>& verbs) {
 }
 
 std::string fish_script(const std::vector<Verb>& verbs) {
-  std::string s = "# fish completion of tilewright: save it as ~/.config/fish/completions/tilewright.fish\ncomplete -c tilewright -f\n";
-  for (const Verb& v : verbs) s += fmt::format("complete -c tilewright -n __fish_use_subcommand -a {} -d '{}'\n", v.name, quoted(v.description, ""));
+  std::string s =
+      "# fish completion of tilewright: save it as ~/.config/fish/completions/tilewright.fish\ncomplete -c "
+      "tilewright -f\n";
+  for (const Verb& v : verbs)
+    s += fmt::format("complete -c tilewright -n __fish_use_subcommand -a {} -d '{}'\n", v.name,
+                     quoted(v.description, ""));
   for (const Verb& v : verbs) {
-    const std::string head = fmt::format("complete -c tilewright -n '__fish_seen_subcommand_from {}'", v.name);
+    const std::string head =
+        fmt::format("complete -c tilewright -n '__fish_seen_subcommand_from {}'", v.name);
     for (const Option& o : v.options) {
       s += fmt::format("{} -l {} -d '{}'", head, o.name.substr(2), quoted(o.description, ""));
       if (o.value) s += o.choices.empty() ? " -r -F" : fmt::format(" -x -a '{}'", fmt::join(o.choices, " "));
@@ -143,8 +154,9 @@ void add_completion(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("completion", "print a completion script for a shell");
   auto shell = std::make_shared<std::string>();
   verb->add_option("SHELL", *shell, "the shell")->required()->type_name("bash|zsh|fish");
-  add_examples(*verb, {"source <(tilewright completion bash)", "tilewright completion zsh > ~/.zfunc/_tilewright",
-                       "tilewright completion fish > ~/.config/fish/completions/tilewright.fish"});
+  add_examples(*verb,
+               {"source <(tilewright completion bash)", "tilewright completion zsh > ~/.zfunc/_tilewright",
+                "tilewright completion fish > ~/.config/fish/completions/tilewright.fish"});
   verb->callback([=, &app, &status] {
     expect_one_of(*shell, {"bash", "zsh", "fish"}, "shell");
     const std::vector<Verb> verbs = verbs_of(app);

@@ -8,11 +8,13 @@ namespace tilewright::cli {
 
 void add_derive(CLI::App& app, int& status) {
   auto o = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("derive", "print the streaming state that the definition has, and what proves it");
+  CLI::App* verb =
+      app.add_subcommand("derive", "print the streaming state that the definition has, and what proves it");
   add_program(*verb, *o);
   add_json(*verb, o->json);
-  add_examples(*verb, {"tilewright derive examples/layernorm_matmul.tw", "tilewright derive examples/pf_causal.tw --json",
-                       "tilewright derive PROGRAM.tw --stream j"});
+  add_examples(*verb,
+               {"tilewright derive examples/layernorm_matmul.tw",
+                "tilewright derive examples/pf_causal.tw --json", "tilewright derive PROGRAM.tw --stream j"});
   verb->callback([o, &status] {
     status = [&] {
       std::map<std::string, int64_t> sizes;

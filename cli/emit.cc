@@ -35,12 +35,19 @@ void add_emit(CLI::App& app, int& status) {
   auto layout = std::make_shared<std::string>("aligned");
   auto timings = std::make_shared<bool>(false);
   auto canonical = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand("emit", "print the program, plan, tile program, mapped program or source");
+  CLI::App* verb =
+      app.add_subcommand("emit", "print the program, plan, tile program, mapped program or source");
   add_common(*verb, *o);
-  add_examples(*verb, {"tilewright emit examples/pf_causal.tw --stage tile", "tilewright emit examples/pf_causal.tw --stage source --target cuda",
-                       "tilewright emit examples/softmax.tw --stage plan --schedule 'stream j=256' --timings"});
-  verb->add_option("--stage", *stage, "what to print")->type_name("program|plan|tile|mapped|source")->capture_default_str();
-  verb->add_option("--layout", *layout, "the layout class to map for")->type_name("aligned|general")->capture_default_str();
+  add_examples(*verb,
+               {"tilewright emit examples/pf_causal.tw --stage tile",
+                "tilewright emit examples/pf_causal.tw --stage source --target cuda",
+                "tilewright emit examples/softmax.tw --stage plan --schedule 'stream j=256' --timings"});
+  verb->add_option("--stage", *stage, "what to print")
+      ->type_name("program|plan|tile|mapped|source")
+      ->capture_default_str();
+  verb->add_option("--layout", *layout, "the layout class to map for")
+      ->type_name("aligned|general")
+      ->capture_default_str();
   verb->add_flag("--canonical", *canonical, "tile: rename everything by order of occurrence");
   verb->add_flag("--timings", *timings, "print each pass and its time on standard error");
   verb->callback([=, &status] {
@@ -62,7 +69,8 @@ void add_emit(CLI::App& app, int& status) {
         if (*stage == "plan") {
           for (const GuardedPlan& g : c.plans) {
             std::string when;
-            for (const auto& [axis, limit] : g.when.at_most) when += fmt::format("{}size({}) <= {}", when.empty() ? "# when " : " and ", axis.name(), limit);
+            for (const auto& [axis, limit] : g.when.at_most)
+              when += fmt::format("{}size({}) <= {}", when.empty() ? "# when " : " and ", axis.name(), limit);
             text += fmt::format("{}{}{}\n", when, when.empty() ? "" : "\n", print(p, g.plan));
           }
         } else {
@@ -72,7 +80,8 @@ void add_emit(CLI::App& app, int& status) {
           } else {
             Target target = options.target;
             if (target == Target::Interp || target == Target::InterpMapped) target = options.mapping;
-            const MappedProgram mapped = lower_mapped(c, tiles, target, *layout == "aligned" ? LayoutClass::Aligned : LayoutClass::General, &times);
+            const MappedProgram mapped = lower_mapped(
+                c, tiles, target, *layout == "aligned" ? LayoutClass::Aligned : LayoutClass::General, &times);
             text = *stage == "mapped" ? print(c.elaborated, mapped) : lower_source(c, mapped, &times);
           }
         }

@@ -13,7 +13,8 @@ namespace {
 
 std::vector<std::string> verbs_of(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
   return names;
 }
 
@@ -21,34 +22,45 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& e) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const CLI::App& verb = chosen.empty() ? app : *chosen.front();
-  const std::string help = fmt::format("see tilewright {}--help", chosen.empty() ? "" : verb.get_name() + " ");
+  const std::string help =
+      fmt::format("see tilewright {}--help", chosen.empty() ? "" : verb.get_name() + " ");
   const std::vector<std::string> rest = app.remaining(true);
   if (chosen.empty() && !rest.empty() && rest[0][0] != '-') {
     const std::string near = nearest_name(rest[0], verbs_of(app));
-    throw UserError(Span{}, fmt::format("no verb is called `{}`", rest[0]), near.empty() ? fmt::format("verbs are {}", fmt::join(verbs_of(app), ", ")) : fmt::format("did you mean `{}`?", near));
+    throw UserError(Span{}, fmt::format("no verb is called `{}`", rest[0]),
+                    near.empty() ? fmt::format("verbs are {}", fmt::join(verbs_of(app), ", "))
+                                 : fmt::format("did you mean `{}`?", near));
   }
   for (const std::string& item : rest) {
     if (item[0] != '-') continue;
     std::vector<std::string> known;
     for (const CLI::Option* option : verb.get_options()) known.push_back(option->get_name());
     const std::string given = item.substr(0, item.find('=')), near = nearest_name(given, known);
-    throw UserError(Span{}, fmt::format("no option is called `{}`", given), near.empty() ? help : fmt::format("did you mean `{}`?", near));
+    throw UserError(Span{}, fmt::format("no option is called `{}`", given),
+                    near.empty() ? help : fmt::format("did you mean `{}`?", near));
   }
   if (!rest.empty()) throw UserError(Span{}, fmt::format("`{}` is not expected here", rest[0]), help);
-  if (chosen.empty()) throw UserError(Span{}, "no verb is given", fmt::format("verbs are {}", fmt::join(verbs_of(app), ", ")));
+  if (chosen.empty())
+    throw UserError(Span{}, "no verb is given", fmt::format("verbs are {}", fmt::join(verbs_of(app), ", ")));
   const std::string what = e.what(), option = what.substr(0, what.find_first_of(": "));
-  if (what.find("At Most") != std::string::npos) throw UserError(Span{}, fmt::format("{} is given twice", option), "give it once");
-  if (what.find("missing") != std::string::npos) throw UserError(Span{}, fmt::format("{} needs a value", option), help);
-  if (what.find("is required") != std::string::npos) throw UserError(Span{}, fmt::format("{} is missing", option), help);
+  if (what.find("At Most") != std::string::npos)
+    throw UserError(Span{}, fmt::format("{} is given twice", option), "give it once");
+  if (what.find("missing") != std::string::npos)
+    throw UserError(Span{}, fmt::format("{} needs a value", option), help);
+  if (what.find("is required") != std::string::npos)
+    throw UserError(Span{}, fmt::format("{} is missing", option), help);
   throw UserError(Span{}, what, help);
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Tilewright derives, checks and emits fused kernels from the plain definition of a tensor program."};
+  CLI::App app{
+      "Tilewright derives, checks and emits fused kernels from the plain definition of a tensor program."};
   app.set_version_flag("--version", TILEWRIGHT_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
-  app.footer("Exit status: 0 fine, 1 a check failed, 2 the user's mistake, 3 a fault of Tilewright, 130 interrupted.\nEach verb has examples: tilewright VERB --help");
+  app.footer(
+      "Exit status: 0 fine, 1 a check failed, 2 the user's mistake, 3 a fault of Tilewright, 130 "
+      "interrupted.\nEach verb has examples: tilewright VERB --help");
   int status = 0;
   add_run(app, status);
   add_check(app, status);

@@ -25,10 +25,13 @@ std::vector<std::string> split(const std::string& s, char separator) {
   return parts;
 }
 
-[[noreturn]] void mistake(const std::string& what, const std::string& hint) { throw UserError(Span{}, what, hint); }
+[[noreturn]] void mistake(const std::string& what, const std::string& hint) {
+  throw UserError(Span{}, what, hint);
+}
 
 /// An option that may be repeated, one value each time.
-CLI::Option* add_list(CLI::App& verb, const std::string& option, std::vector<std::string>& values, const std::string& type, const std::string& description) {
+CLI::Option* add_list(CLI::App& verb, const std::string& option, std::vector<std::string>& values,
+                      const std::string& type, const std::string& description) {
   return verb.add_option(option, values, description)->type_name(type)->allow_extra_args(false);
 }
 
@@ -36,29 +39,43 @@ CLI::Option* add_list(CLI::App& verb, const std::string& option, std::vector<std
 void read_schedule(const std::string& given, CompileOptions& c) {
   namespace fs = std::filesystem;
   if (given.find_first_not_of(" \t\r\n") == std::string::npos)
-    mistake("--schedule is empty", "write clauses, such as \"stream j=128\", or leave the option out for the default plans");
+    mistake("--schedule is empty",
+            "write clauses, such as \"stream j=128\", or leave the option out for the default plans");
   c.schedule = given;
   std::error_code error;
   // A clause is a word and what it says, so a text without a space is no schedule, and neither is one that has the marks of a path but no `=`.
-  const bool path = given.find(' ') == std::string::npos || (given.find('=') == std::string::npos && given.find_first_of("./") != std::string::npos);
-  if (fs::is_directory(given, error)) mistake(fmt::format("--schedule {}: it is a folder", given), "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
+  const bool path = given.find(' ') == std::string::npos ||
+                    (given.find('=') == std::string::npos && given.find_first_of("./") != std::string::npos);
+  if (fs::is_directory(given, error))
+    mistake(fmt::format("--schedule {}: it is a folder", given),
+            "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
   if (!fs::exists(given, error)) {
-    if (path) mistake(fmt::format("--schedule {}: there is no such file", given), "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
+    if (path)
+      mistake(fmt::format("--schedule {}: there is no such file", given),
+              "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
     return;
   }
   const auto content = read_file(given);
-  if (!content) mistake(fmt::format("--schedule {}: the file cannot be read: {}", given, std::strerror(errno)), "check its permissions");
+  if (!content)
+    mistake(fmt::format("--schedule {}: the file cannot be read: {}", given, std::strerror(errno)),
+            "check its permissions");
   c.schedule.assign(content->begin(), content->end());
   c.schedule_name = given;
-  if (c.schedule.find('\0') != std::string::npos) mistake(fmt::format("--schedule {}: the file is not a text", given), "name a file that holds a schedule");
-  if (c.schedule.empty()) mistake(fmt::format("--schedule {}: the file is empty", given), "write clauses into it, such as \"stream j=128\"");
+  if (c.schedule.find('\0') != std::string::npos)
+    mistake(fmt::format("--schedule {}: the file is not a text", given), "name a file that holds a schedule");
+  if (c.schedule.empty())
+    mistake(fmt::format("--schedule {}: the file is empty", given),
+            "write clauses into it, such as \"stream j=128\"");
 }
 
 }  // namespace
 
-void add_json(CLI::App& verb, bool& json) { verb.add_flag("--json", json, "one JSON object on standard output, everything else on standard error"); }
+void add_json(CLI::App& verb, bool& json) {
+  verb.add_flag("--json", json, "one JSON object on standard output, everything else on standard error");
+}
 
-CLI::Option* add_integer(CLI::App& verb, const std::string& option, std::function<void(int64_t)> set, int64_t lo, int64_t hi, int64_t fallback, const std::string& description) {
+CLI::Option* add_integer(CLI::App& verb, const std::string& option, std::function<void(int64_t)> set,
+                         int64_t lo, int64_t hi, int64_t fallback, const std::string& description) {
   return verb
       .add_option_function<std::string>(
           option,
@@ -66,7 +83,8 @@ CLI::Option* add_integer(CLI::App& verb, const std::string& option, std::functio
             int64_t value = 0;
             const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
             if (error != std::errc() || end != text.data() + text.size() || value < lo || value > hi)
-              mistake(fmt::format("{} {} is not an integer from {} to {}", option, text, lo, hi), fmt::format("write {} {}", option, fallback));
+              mistake(fmt::format("{} {} is not an integer from {} to {}", option, text, lo, hi),
+                      fmt::format("write {} {}", option, fallback));
             set(value);
           },
           description)
@@ -74,13 +92,16 @@ CLI::Option* add_integer(CLI::App& verb, const std::string& option, std::functio
       ->default_str(fmt::format("{}", fallback));
 }
 
-void add_examples(CLI::App& verb, const std::vector<std::string>& items) { verb.footer(fmt::format("Examples:\n  {}", fmt::join(items, "\n  "))); }
+void add_examples(CLI::App& verb, const std::vector<std::string>& items) {
+  verb.footer(fmt::format("Examples:\n  {}", fmt::join(items, "\n  ")));
+}
 
 void add_program(CLI::App& verb, Options& o) {
   verb.add_option("FILE", o.file, "program (.tw)")->required()->type_name("");
   add_list(verb, "--size", o.sizes, "AXIS=N", "axis sizes: i=4096,j=4096 (replaces a literal size too)");
   add_list(verb, "--dtype", o.dtypes, "NAME=DTYPE", "declared dtypes: Q=bf16,K=bf16");
-  verb.add_option("--stream", o.stream, "the axis to stream over, where the program has several")->type_name("AXIS");
+  verb.add_option("--stream", o.stream, "the axis to stream over, where the program has several")
+      ->type_name("AXIS");
 }
 
 void add_schedule(CLI::App& verb, Options& o) {
@@ -96,19 +117,29 @@ void add_schedule(CLI::App& verb, Options& o) {
 
 void add_common(CLI::App& verb, Options& o) {
   add_program(verb, o);
-  verb.add_option("--target", o.target, "what to compile for")->type_name("cpu|cuda|interp|interp-mapped")->capture_default_str();
+  verb.add_option("--target", o.target, "what to compile for")
+      ->type_name("cpu|cuda|interp|interp-mapped")
+      ->capture_default_str();
   add_schedule(verb, o);
-  verb.add_option("--map", o.map, "whose mapping interp-mapped runs")->type_name("sm90|cpu")->capture_default_str();
-  add_integer(verb, "--threads", [&o](int64_t n) { o.threads = static_cast<int>(n); }, 0, 1024, 0, "threads on the CPU (0: all cores)");
-  add_integer(verb, "--device", [&o](int64_t n) { o.device = static_cast<int>(n); }, 0, 255, 0, "GPU number");
+  verb.add_option("--map", o.map, "whose mapping interp-mapped runs")
+      ->type_name("sm90|cpu")
+      ->capture_default_str();
+  add_integer(
+      verb, "--threads", [&o](int64_t n) { o.threads = static_cast<int>(n); }, 0, 1024, 0,
+      "threads on the CPU (0: all cores)");
+  add_integer(
+      verb, "--device", [&o](int64_t n) { o.device = static_cast<int>(n); }, 0, 255, 0, "GPU number");
   add_json(verb, o.json);
 }
 
 void add_running(CLI::App& verb, Options& o) {
   add_list(verb, "--param", o.params, "NAME=X", "params: cap=30");
-  add_list(verb, "--input", o.inputs, "NAME=FILE|normal|uniform|zeros", "an input: a .npy file or a fill (default: seeded normal)");
+  add_list(verb, "--input", o.inputs, "NAME=FILE|normal|uniform|zeros",
+           "an input: a .npy file or a fill (default: seeded normal)");
   add_list(verb, "--output", o.outputs, "NAME=FILE", "the .npy file that an output is written to");
-  add_integer(verb, "--seed", [&o](int64_t n) { o.seed = static_cast<uint64_t>(n); }, 0, INT64_MAX, 0, "seed of random inputs");
+  add_integer(
+      verb, "--seed", [&o](int64_t n) { o.seed = static_cast<uint64_t>(n); }, 0, INT64_MAX, 0,
+      "seed of random inputs");
   verb.add_flag("--raw", o.raw, "write low-precision outputs as raw bits (default: as f32)");
 }
 
@@ -117,8 +148,11 @@ std::map<std::string, std::string> pairs(const std::vector<std::string>& items, 
   for (const std::string& item : items)
     for (const std::string& part : split(item, ',')) {
       const size_t eq = part.find('=');
-      if (eq == std::string::npos || eq == 0 || eq + 1 == part.size()) mistake(fmt::format("{} `{}` is not NAME=VALUE", option, part), fmt::format("write {} name=value", option));
-      if (!result.emplace(part.substr(0, eq), part.substr(eq + 1)).second) mistake(fmt::format("{} names `{}` twice", option, part.substr(0, eq)), "give it once");
+      if (eq == std::string::npos || eq == 0 || eq + 1 == part.size())
+        mistake(fmt::format("{} `{}` is not NAME=VALUE", option, part),
+                fmt::format("write {} name=value", option));
+      if (!result.emplace(part.substr(0, eq), part.substr(eq + 1)).second)
+        mistake(fmt::format("{} names `{}` twice", option, part.substr(0, eq)), "give it once");
     }
   return result;
 }
@@ -128,8 +162,10 @@ std::map<std::string, int64_t> size_values(const Options& o) {
   for (const auto& [name, text] : pairs(o.sizes, "--size")) {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc::result_out_of_range) mistake(fmt::format("--size {}={} is too large", name, text), "sizes are below 2^63");
-    if (error != std::errc() || end != text.data() + text.size() || value < 0) mistake(fmt::format("--size {}={} is not a size", name, text), "sizes are integers, 0 or more");
+    if (error == std::errc::result_out_of_range)
+      mistake(fmt::format("--size {}={} is too large", name, text), "sizes are below 2^63");
+    if (error != std::errc() || end != text.data() + text.size() || value < 0)
+      mistake(fmt::format("--size {}={} is not a size", name, text), "sizes are integers, 0 or more");
     sizes[name] = value;
   }
   return sizes;
@@ -141,8 +177,11 @@ std::map<std::string, double> param_values(const Options& o) {
     char* end = nullptr;
     errno = 0;
     const double value = std::strtod(text.c_str(), &end);
-    if (*end != 0 || text[0] == ' ') mistake(fmt::format("--param {}={} is not a number", name, text), "write a decimal number");
-    if (errno == ERANGE && std::abs(value) > 1) mistake(fmt::format("--param {}={} is too large for f64", name, text), "write `inf` where infinity is meant");
+    if (*end != 0 || text[0] == ' ')
+      mistake(fmt::format("--param {}={} is not a number", name, text), "write a decimal number");
+    if (errno == ERANGE && std::abs(value) > 1)
+      mistake(fmt::format("--param {}={} is too large for f64", name, text),
+              "write `inf` where infinity is meant");
     values[name] = value;
   }
   return values;
@@ -151,7 +190,9 @@ std::map<std::string, double> param_values(const Options& o) {
 void expect_one_of(const std::string& given, const std::vector<std::string>& known, const std::string& kind) {
   if (std::find(known.begin(), known.end(), given) != known.end()) return;
   const std::string near = nearest_name(given, known);
-  mistake(fmt::format("no {} is called `{}`", kind, given), near.empty() ? fmt::format("choose one of {}", fmt::join(known, ", ")) : fmt::format("did you mean `{}`?", near));
+  mistake(fmt::format("no {} is called `{}`", kind, given),
+          near.empty() ? fmt::format("choose one of {}", fmt::join(known, ", "))
+                       : fmt::format("did you mean `{}`?", near));
 }
 
 Program load(const Options& o, std::map<std::string, int64_t>& sizes) {
@@ -159,7 +200,9 @@ Program load(const Options& o, std::map<std::string, int64_t>& sizes) {
   Overrides overrides;
   for (const auto& [name, text] : pairs(o.dtypes, "--dtype")) {
     const auto dtype = parse_dtype(text);
-    if (!dtype) mistake(fmt::format("--dtype {}={}: no such dtype", name, text), "dtypes are f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i8 bool");
+    if (!dtype)
+      mistake(fmt::format("--dtype {}={}: no such dtype", name, text),
+              "dtypes are f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i8 bool");
     overrides.dtypes[name] = *dtype;
   }
   // Which sizes are literals shows only after parsing.
@@ -171,7 +214,8 @@ Program load(const Options& o, std::map<std::string, int64_t>& sizes) {
     if (a == nullptr) {
       const std::string near = nearest_name(it->first, names);
       mistake(fmt::format("--size {}={}: the program has no axis `{}`", it->first, it->second, it->first),
-              near.empty() ? fmt::format("its axes are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", near));
+              near.empty() ? fmt::format("its axes are {}", fmt::join(names, ", "))
+                           : fmt::format("did you mean `{}`?", near));
     }
     if (a->baked()) {
       overrides.literal_sizes[it->first] = it->second;
@@ -223,7 +267,8 @@ int guarded(const std::function<int()>& body) {
     tell("error: out of memory\n  help: choose smaller sizes\n");
     return 2;
   } catch (const std::exception& e) {
-    tell(fmt::format("tilewright: internal error: {}\nThis is a fault of Tilewright, not of the program.\n", e.what()));
+    tell(fmt::format("tilewright: internal error: {}\nThis is a fault of Tilewright, not of the program.\n",
+                     e.what()));
     return 3;
   }
 }

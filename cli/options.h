@@ -31,7 +31,8 @@ void add_common(CLI::App& verb, Options& o);
 /// Adds options of verbs that run kernels: inputs, outputs, params, seed.
 void add_running(CLI::App& verb, Options& o);
 /// Adds an integer option within [lo, hi]; a value that is not one is a UserError naming the option.
-CLI::Option* add_integer(CLI::App& verb, const std::string& option, std::function<void(int64_t)> set, int64_t lo, int64_t hi, int64_t fallback, const std::string& description);
+CLI::Option* add_integer(CLI::App& verb, const std::string& option, std::function<void(int64_t)> set,
+                         int64_t lo, int64_t hi, int64_t fallback, const std::string& description);
 /// `items` joined by "\n  " behind "Examples:", shown at the end of the verb's help.
 void add_examples(CLI::App& verb, const std::vector<std::string>& items);
 

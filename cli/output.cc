@@ -21,7 +21,8 @@ namespace {
 [[noreturn]] void output_failed() {
   const int reason = errno;
   if (reason == EPIPE) throw ClosedPipe{};
-  throw UserError(Span{}, fmt::format("standard output cannot be written: {}", std::strerror(reason)), "free some space, or send it elsewhere");
+  throw UserError(Span{}, fmt::format("standard output cannot be written: {}", std::strerror(reason)),
+                  "free some space, or send it elsewhere");
 }
 
 }  // namespace
@@ -30,7 +31,9 @@ void put(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) output_failed();
 }
 
-void put_json(const nlohmann::json& j) { put(j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"); }
+void put_json(const nlohmann::json& j) {
+  put(j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
 
 void tell(const std::string& text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
 
@@ -40,18 +43,27 @@ void finish_output() {
 
 void check_writable(const std::string& option, const std::string& path) {
   std::error_code error;
-  if (fs::is_directory(path, error)) throw UserError(Span{}, fmt::format("{}: {} is a folder", option, path), "name a file in it");
+  if (fs::is_directory(path, error))
+    throw UserError(Span{}, fmt::format("{}: {} is a folder", option, path), "name a file in it");
   fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) folder = ".";
-  if (!fs::exists(folder, error)) throw UserError(Span{}, fmt::format("{}: there is no folder {}", option, folder.string()), "make it, or name another file");
-  if (!fs::is_directory(folder, error)) throw UserError(Span{}, fmt::format("{}: {} is not a folder", option, folder.string()), "name another file");
+  if (!fs::exists(folder, error))
+    throw UserError(Span{}, fmt::format("{}: there is no folder {}", option, folder.string()),
+                    "make it, or name another file");
+  if (!fs::is_directory(folder, error))
+    throw UserError(Span{}, fmt::format("{}: {} is not a folder", option, folder.string()),
+                    "name another file");
   if (access(folder.c_str(), W_OK | X_OK) != 0)
-    throw UserError(Span{}, fmt::format("{}: the folder {} cannot be written: {}", option, folder.string(), std::strerror(errno)), "name a file in another folder");
+    throw UserError(
+        Span{},
+        fmt::format("{}: the folder {} cannot be written: {}", option, folder.string(), std::strerror(errno)),
+        "name a file in another folder");
 }
 
 void write_text(const std::string& path, const std::string& text) {
   if (!write_file_atomically(path, std::vector<char>(text.begin(), text.end())))
-    throw UserError(Span{}, fmt::format("{} cannot be written", path), "check the folder, its permissions and the free space");
+    throw UserError(Span{}, fmt::format("{} cannot be written", path),
+                    "check the folder, its permissions and the free space");
 }
 
 }  // namespace tilewright::cli

@@ -29,8 +29,10 @@ void Progress::show() {
   const auto begin = steady_clock::now();
   std::unique_lock lock(mutex_);
   bool shown = false;
-  for (auto next = begin + seconds(2); !wake_.wait_until(lock, next, [this] { return done_; }); next += seconds(1)) {
-    tell(fmt::format("\r{} … {} s\033[K", what_, duration_cast<seconds>(steady_clock::now() - begin).count()));
+  for (auto next = begin + seconds(2); !wake_.wait_until(lock, next, [this] { return done_; });
+       next += seconds(1)) {
+    tell(
+        fmt::format("\r{} … {} s\033[K", what_, duration_cast<seconds>(steady_clock::now() - begin).count()));
     std::fflush(stderr);
     shown = true;
   }

@@ -20,8 +20,14 @@ nlohmann::json counts_json(const Session& s) {
   const Compilation& c = s.kernel().compilation();
   const Counts n = s.kernel().counts();
   nlohmann::json j;
-  j["counted"] = {{"memory", level_json(n.memory)}, {"shared", level_json(n.shared)}, {"slow_memory", level_json(n.slow_memory)}, {"slow_shared", level_json(n.slow_shared)},
-                  {"peak_shared", n.peak_shared}, {"peak_registers", n.peak_registers}, {"chunks_visited", n.chunks_visited}, {"chunks_total", n.chunks_total}};
+  j["counted"] = {{"memory", level_json(n.memory)},
+                  {"shared", level_json(n.shared)},
+                  {"slow_memory", level_json(n.slow_memory)},
+                  {"slow_shared", level_json(n.slow_shared)},
+                  {"peak_shared", n.peak_shared},
+                  {"peak_registers", n.peak_registers},
+                  {"chunks_visited", n.chunks_visited},
+                  {"chunks_total", n.chunks_total}};
   for (const GuardedPlan& g : c.plans) {
     if (!g.when.admits(s.sizes())) continue;
     const TileProgram t = lower(c, g.plan);
@@ -29,10 +35,14 @@ nlohmann::json counts_json(const Session& s) {
     Sizes sizes = s.sizes();
     for (const Axis& a : t.axes)
       if (a.size && !sizes.count(a.index.size())) sizes[a.index.size()] = evaluate_integer(a.size, sizes);
-    auto entry = [&](Expr e) { return nlohmann::json{{"formula", to_string(e)}, {"value", evaluate_integer(e, sizes)}}; };
-    j["formulas"] = {{"memory_loaded", entry(cost.memory.loaded)}, {"memory_stored", entry(cost.memory.stored)}, {"shared_loaded", entry(cost.shared.loaded)},
-                     {"shared_stored", entry(cost.shared.stored)}, {"peak_shared", entry(cost.peak_shared)}, {"peak_registers", entry(cost.peak_registers)},
-                     {"chunks_visited", entry(cost.chunks_visited)}};
+    auto entry = [&](Expr e) {
+      return nlohmann::json{{"formula", to_string(e)}, {"value", evaluate_integer(e, sizes)}};
+    };
+    j["formulas"] = {
+        {"memory_loaded", entry(cost.memory.loaded)},  {"memory_stored", entry(cost.memory.stored)},
+        {"shared_loaded", entry(cost.shared.loaded)},  {"shared_stored", entry(cost.shared.stored)},
+        {"peak_shared", entry(cost.peak_shared)},      {"peak_registers", entry(cost.peak_registers)},
+        {"chunks_visited", entry(cost.chunks_visited)}};
     break;
   }
   return j;
@@ -41,7 +51,8 @@ nlohmann::json counts_json(const Session& s) {
 void print_counts(const nlohmann::json& j) {
   auto line = [&](const char* what, int64_t counted, const char* formula) {
     const nlohmann::json& f = j["formulas"][formula];
-    put(fmt::format("  {:<16} {:>16}  {:>16}  {}\n", what, counted, f["value"].get<int64_t>(), f["formula"].get<std::string>()));
+    put(fmt::format("  {:<16} {:>16}  {:>16}  {}\n", what, counted, f["value"].get<int64_t>(),
+                    f["formula"].get<std::string>()));
   };
   const nlohmann::json& n = j["counted"];
   put(fmt::format("  {:<16} {:>16}  {:>16}  {}\n", "bytes", "counted", "formula", ""));
@@ -60,9 +71,13 @@ void add_run(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("run", "run on .npy or seeded random inputs, time it, write outputs");
   add_common(*verb, *o);
   add_running(*verb, *o);
-  add_integer(*verb, "--repeat", [o](int64_t n) { o->repeat = static_cast<int>(n); }, 1, 1000000, 1, "timed runs");
-  add_integer(*verb, "--warmup", [o](int64_t n) { o->warmup = static_cast<int>(n); }, 0, 1000000, 1, "untimed runs before them");
-  add_examples(*verb, {"tilewright run examples/pf_causal.tw --size b=1,h=8,i=1024,j=1024 --dtype Q=f32,K=f32,V=f32,O=f32 --repeat 10",
+  add_integer(
+      *verb, "--repeat", [o](int64_t n) { o->repeat = static_cast<int>(n); }, 1, 1000000, 1, "timed runs");
+  add_integer(
+      *verb, "--warmup", [o](int64_t n) { o->warmup = static_cast<int>(n); }, 0, 1000000, 1,
+      "untimed runs before them");
+  add_examples(*verb, {"tilewright run examples/pf_causal.tw --size b=1,h=8,i=1024,j=1024 --dtype "
+                       "Q=f32,K=f32,V=f32,O=f32 --repeat 10",
                        "tilewright run examples/softmax.tw --input x=x.npy --output P=p.npy",
                        "tilewright run examples/softmax.tw --size r=8,j=5000 --target interp"});
   verb->callback([o, &status] {
@@ -75,7 +90,9 @@ void add_run(CLI::App& app, int& status) {
       const bool interpreted = options.target == Target::Interp || options.target == Target::InterpMapped;
       const Timing t = run_session(session, interpreted ? 0 : o->warmup, o->repeat);
       const auto files = write_outputs(*o, session);
-      nlohmann::json j{{"program", p.name}, {"target", name(options.target)}, {"plan", session.kernel().last_plan()},
+      nlohmann::json j{{"program", p.name},
+                       {"target", name(options.target)},
+                       {"plan", session.kernel().last_plan()},
                        {"milliseconds", {{"median", t.median}, {"min", t.min}, {"max", t.max}}}};
       for (const Axis& a : p.axes) j["sizes"][a.name()] = session.sizes().at(a.index.size());
       for (const Output& out : p.outputs) {
@@ -89,15 +106,18 @@ void add_run(CLI::App& app, int& status) {
         put_json(j);
         return 0;
       }
-      put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target), sizes_text(p, session.sizes()), session.kernel().last_plan()));
+      put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target),
+                      sizes_text(p, session.sizes()), session.kernel().last_plan()));
       if (interpreted) {
         put(fmt::format("  interpreted in {:.1f} ms\n", t.median));
       } else {
-        put(fmt::format("  time   {:.3f} ms (median of {}; {:.3f} to {:.3f})\n", t.median, o->repeat, t.min, t.max));
+        put(fmt::format("  time   {:.3f} ms (median of {}; {:.3f} to {:.3f})\n", t.median, o->repeat, t.min,
+                        t.max));
       }
       for (const Output& out : p.outputs) {
         const HostArray& a = session.outputs().at(out.sym.name());
-        put(fmt::format("  output {} {} [{}]{}\n", out.sym.name(), name(a.dtype), fmt::join(a.shape, ", "), files.count(out.sym.name()) ? " -> " + files.at(out.sym.name()) : ""));
+        put(fmt::format("  output {} {} [{}]{}\n", out.sym.name(), name(a.dtype), fmt::join(a.shape, ", "),
+                        files.count(out.sym.name()) ? " -> " + files.at(out.sym.name()) : ""));
       }
       if (options.target == Target::Interp) print_counts(j["counts"]);
       return 0;

@@ -20,24 +20,26 @@ extern "C" {
 typedef struct tw_kernel tw_kernel;
 
 typedef struct tw_array {
-  const char* name;        /* of an input or output of the program */
-  const char* dtype;       /* "f32", "f16", "bf16", … */
+  const char* name;  /* of an input or output of the program */
+  const char* dtype; /* "f32", "f16", "bf16", … */
   void* data;
   int32_t rank;
   const int64_t* shape;
-  const int64_t* strides;  /* in elements, or NULL */
+  const int64_t* strides; /* in elements, or NULL */
 } tw_array;
 
 typedef struct tw_value {
-  const char* name;        /* of a param, or of an axis for sizes */
+  const char* name; /* of a param, or of an axis for sizes */
   double value;
 } tw_value;
 
 /* `source` is the text of a program; `target` "cpu", "cuda", "interp", "interp-mapped"; `schedule` NULL or "" for the defaults. `overrides` is NULL or
  * text like "d=64,Q=bf16": literal sizes and dtypes replaced before compilation. */
-TW_API tw_kernel* tw_compile(const char* source, const char* target, const char* schedule, const char* overrides);
+TW_API tw_kernel* tw_compile(const char* source, const char* target, const char* schedule,
+                             const char* overrides);
 /* Runs; `arrays` holds every input and output. */
-TW_API int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw_value* values, int32_t n_values, void* stream);
+TW_API int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw_value* values,
+                  int32_t n_values, void* stream);
 /* JSON with inputs, outputs, plans. Valid until the kernel is freed. */
 TW_API const char* tw_describe(tw_kernel* kernel);
 TW_API void tw_free(tw_kernel* kernel);

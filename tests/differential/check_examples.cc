@@ -35,15 +35,20 @@ class CheckExamples : public ::testing::TestWithParam<std::tuple<On, DType>> {
   void sweep(const Make& make) const;
 };
 
-INSTANTIATE_TEST_SUITE_P(Targets, CheckExamples, ::testing::Combine(::testing::ValuesIn(kTargets), ::testing::ValuesIn(kTypes)),
-                         [](const auto& of) { return fmt::format("{}_{}", std::get<0>(of.param).name, name(std::get<1>(of.param))); });
+INSTANTIATE_TEST_SUITE_P(Targets, CheckExamples,
+                         ::testing::Combine(::testing::ValuesIn(kTargets), ::testing::ValuesIn(kTypes)),
+                         [](const auto& of) {
+                           return fmt::format("{}_{}", std::get<0>(of.param).name,
+                                              name(std::get<1>(of.param)));
+                         });
 
 /// The CPU takes all pairs up to 129; interpreters a selection that meets each boundary.
 bool selected(const On& on, int64_t a, int64_t b) {
   if (full_sweep()) return true;
   if (a == 1000 || b == 1000) return on.target == Target::Cpu && a * b == 129 * 1000;
   if (on.target == Target::Cpu) return true;
-  return (a == 7 && b == 129) || (a == 129 && b == 64) || a * b == 0 || (a == 1 && b == 1) || (a == 129 && b == 129);
+  return (a == 7 && b == 129) || (a == 129 && b == 64) || a * b == 0 || (a == 1 && b == 1) ||
+         (a == 129 && b == 129);
 }
 
 template <class Make>
@@ -61,10 +66,18 @@ CheckCase attention_case(const char* program, int64_t i, int64_t j, int64_t d) {
   return c;
 }
 
-TEST_P(CheckExamples, GlobalAttention128) { sweep([](int64_t i, int64_t j) { return attention_case("pf_global", i, j, 128); }); }
-TEST_P(CheckExamples, GlobalAttention64) { sweep([](int64_t i, int64_t j) { return attention_case("pf_global", i, j, 64); }); }
-TEST_P(CheckExamples, CausalAttention128) { sweep([](int64_t i, int64_t j) { return attention_case("pf_causal", i, j, 128); }); }
-TEST_P(CheckExamples, CausalAttention64) { sweep([](int64_t i, int64_t j) { return attention_case("pf_causal", i, j, 64); }); }
+TEST_P(CheckExamples, GlobalAttention128) {
+  sweep([](int64_t i, int64_t j) { return attention_case("pf_global", i, j, 128); });
+}
+TEST_P(CheckExamples, GlobalAttention64) {
+  sweep([](int64_t i, int64_t j) { return attention_case("pf_global", i, j, 64); });
+}
+TEST_P(CheckExamples, CausalAttention128) {
+  sweep([](int64_t i, int64_t j) { return attention_case("pf_causal", i, j, 128); });
+}
+TEST_P(CheckExamples, CausalAttention64) {
+  sweep([](int64_t i, int64_t j) { return attention_case("pf_causal", i, j, 64); });
+}
 
 TEST_P(CheckExamples, RowSoftmax) {
   sweep([](int64_t r, int64_t j) {
@@ -95,9 +108,15 @@ CheckCase layernorm_case(int64_t r, int64_t n, int64_t features) {
   return c;
 }
 
-TEST_P(CheckExamples, LayernormMatmulOfNothing) { sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 0); }); }
-TEST_P(CheckExamples, LayernormMatmul129) { sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 129); }); }
-TEST_P(CheckExamples, LayernormMatmul4096) { sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 4096); }); }
+TEST_P(CheckExamples, LayernormMatmulOfNothing) {
+  sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 0); });
+}
+TEST_P(CheckExamples, LayernormMatmul129) {
+  sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 129); });
+}
+TEST_P(CheckExamples, LayernormMatmul4096) {
+  sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 4096); });
+}
 
 TEST_P(CheckExamples, SplitAndMerged) {
   CheckCase c = attention_case("pf_causal", 70, 300, 64);

@@ -11,13 +11,18 @@ namespace tilewright::testing {
 namespace {
 
 const char kAttentionBlock[] =
-    "examples/attention_block.tw:3:9: error: axis `h` is reduced inside a chunk and has no literal size, so a tile cannot hold it whole\n"
+    "examples/attention_block.tw:3:9: error: axis `h` is reduced inside a chunk and has no literal size, so "
+    "a tile cannot hold it whole\n"
     "  axis b, h, i, j, c\n          ^\n  help: declare `axis h = 128` (any literal)\n";
 const char kLlamaBlock[] =
-    "examples/llama_block.tw:5:6: error: axis `j` is summed inside a chunk and has no literal size, so a tile cannot hold it whole\n"
-    "  axis j = size(i)\n       ^\n  help: declare `axis j = 128` (any literal), pass `--size j=N` for a declared literal\n";
-const std::map<std::string, std::string> kRefused = {
-    {"attention_block interp", kAttentionBlock}, {"attention_block cpu", kAttentionBlock}, {"llama_block interp", kLlamaBlock}, {"llama_block cpu", kLlamaBlock}};
+    "examples/llama_block.tw:5:6: error: axis `j` is summed inside a chunk and has no literal size, so a "
+    "tile cannot hold it whole\n"
+    "  axis j = size(i)\n       ^\n  help: declare `axis j = 128` (any literal), pass `--size j=N` for a "
+    "declared literal\n";
+const std::map<std::string, std::string> kRefused = {{"attention_block interp", kAttentionBlock},
+                                                     {"attention_block cpu", kAttentionBlock},
+                                                     {"llama_block interp", kLlamaBlock},
+                                                     {"llama_block cpu", kLlamaBlock}};
 
 /// The words behind "# try: " in a program.
 std::vector<std::string> tried(const std::string& text) {
@@ -32,7 +37,8 @@ std::vector<std::string> tried(const std::string& text) {
 
 void check_all(const std::string& target) {
   const std::string cache = new_folder();
-  const std::string examples = std::string(TW_SOURCE_DIR) + "/examples", readme = read(examples + "/README.md");
+  const std::string examples = std::string(TW_SOURCE_DIR) + "/examples",
+                    readme = read(examples + "/README.md");
   int programs = 0;
   for (const std::string& file : list(examples)) {
     if (file.size() < 4 || file.substr(file.size() - 3) != ".tw") continue;

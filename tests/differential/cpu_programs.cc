@@ -14,15 +14,18 @@ using SizeMap = std::map<std::string, int64_t>;
 
 struct Run {
   std::string schedule;
-  double slack = 1;  ///< of the tolerance: with few elements the naive program's error, which it follows, is a matter of luck
+  double slack =
+      1;  ///< of the tolerance: with few elements the naive program's error, which it follows, is a matter of luck
 };
 
 std::string with_dtype(std::string text, DType t) {
-  for (size_t at = text.find("{T}"); at != std::string::npos; at = text.find("{T}", at)) text.replace(at, 3, name(t));
+  for (size_t at = text.find("{T}"); at != std::string::npos; at = text.find("{T}", at))
+    text.replace(at, 3, name(t));
   return text;
 }
 
-void expect_definition(const std::string& text, DType dtype, const std::vector<SizeMap>& sizes, const Run& run = {}) {
+void expect_definition(const std::string& text, DType dtype, const std::vector<SizeMap>& sizes,
+                       const Run& run = {}) {
   const Program p = parse_program(std::make_shared<SourceText>(SourceText{"p.tw", with_dtype(text, dtype)}));
   CompileOptions options;
   options.schedule = run.schedule;
@@ -36,10 +39,12 @@ void expect_definition(const std::string& text, DType dtype, const std::vector<S
       session.run(0, 1);
       for (const OutputCheck& o : session.check()) {
         const Comparison& c = o.comparison;
-        const bool close = c.reason.find("exceeds") != std::string::npos && c.error <= run.slack * c.tolerance;
-        EXPECT_TRUE(c.passed || close) << text << where << ": " << o.name << ": " << c.reason << ", error " << c.error << ", tolerance " << c.tolerance << ", at ["
-                                       << fmt::format("{}", fmt::join(o.index, ", ")) << "] got " << o.got << ", expected " << o.expected << "; plan "
-                                       << session.kernel().last_plan();
+        const bool close =
+            c.reason.find("exceeds") != std::string::npos && c.error <= run.slack * c.tolerance;
+        EXPECT_TRUE(c.passed || close)
+            << text << where << ": " << o.name << ": " << c.reason << ", error " << c.error << ", tolerance "
+            << c.tolerance << ", at [" << fmt::format("{}", fmt::join(o.index, ", ")) << "] got " << o.got
+            << ", expected " << o.expected << "; plan " << session.kernel().last_plan();
       }
     } catch (const UserError& e) {
       std::string all;
@@ -72,7 +77,8 @@ void expect_reducer(const std::string& definition, bool splits = true) {
   for (DType t : kTypes)
     if (t == DType::f32 || reals) expect_definition(text, t, rows(70), {.slack = 2});
   expect_definition(text, DType::f32, rows(70), {.schedule = "stream j=64", .slack = 2});
-  if (splits) expect_definition(text, DType::f32, rows(70), {.schedule = "stream j=64; split j=128", .slack = 2});
+  if (splits)
+    expect_definition(text, DType::f32, rows(70), {.schedule = "stream j=64; split j=128", .slack = 2});
 }
 
 TEST(CpuReducers, Products) {
@@ -120,44 +126,62 @@ TEST(CpuReducers, Exponentials) {
 }
 
 const char kCausal[] =
-    "axis b, i, j\naxis d = 24, e = 40\ninput Q[b, i, d] : {T}\ninput K[b, j, d] : {T}\ninput V[b, j, e] : {T}\n"
+    "axis b, i, j\naxis d = 24, e = 40\ninput Q[b, i, d] : {T}\ninput K[b, j, d] : {T}\ninput V[b, j, e] : "
+    "{T}\n"
     "S[b, i, j] = where(j <= i + size(j) - size(i), sum[d](Q[b, i, d] * K[b, j, d]) / sqrt(size(d)), -inf)\n"
     "O[b, i, e] = sum[j](softmax[j](S) * V[b, j, e])\noutput O\n";
 const char kNormProduct[] =
-    "axis r, n\naxis c = 70\ninput x[r, c] : {T}\ninput g[c] : {T}\ninput W[c, n] : {T}\nm[r] = mean[c](x)\nv[r] = var[c](x)\n"
+    "axis r, n\naxis c = 70\ninput x[r, c] : {T}\ninput g[c] : {T}\ninput W[c, n] : {T}\nm[r] = "
+    "mean[c](x)\nv[r] = var[c](x)\n"
     "y[r, n] = sum[c]((x[r, c] - m[r]) * rsqrt(v[r] + 1e-5) * g[c] * W[c, n])\noutput y\n";
 
 TEST(CpuRounding, ADefinitionRoundsBeforeItsOutputIsStored) {
   for (const char* narrow : {"f16", "bf16"})
     for (const char* value : {"sum[c](x)", "max[c](x) * 1.001", "sum[c](exp(x - max[c](x)))"})
-      expect_definition(fmt::format("axis r, c\ninput x[r, c] : {{T}}\nf[r] : {} = {}\noutput f : f32\n", narrow, value), DType::f32, {{{"r", 9}, {"c", 40}}});
+      expect_definition(
+          fmt::format("axis r, c\ninput x[r, c] : {{T}}\nf[r] : {} = {}\noutput f : f32\n", narrow, value),
+          DType::f32, {{{"r", 9}, {"c", 40}}});
 }
 
 /// Rows fill panels of three vectors, two, one, a part of one; a power of two or not.
 TEST(CpuBlocks, AnyBlockOfRows) {
-  const std::vector<SizeMap> sizes = {{{"b", 2}, {"i", 1}, {"j", 1}}, {{"b", 1}, {"i", 7}, {"j", 129}}, {{"b", 1}, {"i", 129}, {"j", 64}}, {{"b", 2}, {"i", 100}, {"j", 100}}};
-  for (int64_t block : {1, 2, 8, 12, 16, 33, 40, 48, 130}) expect_definition(kCausal, DType::f32, sizes, {.schedule = fmt::format("group i={}", block)});
+  const std::vector<SizeMap> sizes = {{{"b", 2}, {"i", 1}, {"j", 1}},
+                                      {{"b", 1}, {"i", 7}, {"j", 129}},
+                                      {{"b", 1}, {"i", 129}, {"j", 64}},
+                                      {{"b", 2}, {"i", 100}, {"j", 100}}};
+  for (int64_t block : {1, 2, 8, 12, 16, 33, 40, 48, 130})
+    expect_definition(kCausal, DType::f32, sizes, {.schedule = fmt::format("group i={}", block)});
 }
 
 TEST(CpuBlocks, AnyChunkOfTheStream) {
-  const std::vector<SizeMap> sizes = {{{"b", 1}, {"i", 7}, {"j", 129}}, {{"b", 1}, {"i", 60}, {"j", 60}}, {{"b", 1}, {"i", 1}, {"j", 1}}};
+  const std::vector<SizeMap> sizes = {
+      {{"b", 1}, {"i", 7}, {"j", 129}}, {{"b", 1}, {"i", 60}, {"j", 60}}, {{"b", 1}, {"i", 1}, {"j", 1}}};
   for (int64_t chunk : {1, 2, 7, 33})
     for (int64_t block : {1, 16, 48})
-      if (chunk == 1 || block == 16) expect_definition(kCausal, DType::f32, sizes, {.schedule = fmt::format("group i={}; stream j={}", block, chunk)});
-  for (int64_t chunk : {1, 8}) expect_definition(reducing("m[r, j] = softmax[j](x)"), DType::f16, rows(5), {.schedule = fmt::format("stream j={}", chunk)});
+      if (chunk == 1 || block == 16)
+        expect_definition(kCausal, DType::f32, sizes,
+                          {.schedule = fmt::format("group i={}; stream j={}", block, chunk)});
+  for (int64_t chunk : {1, 8})
+    expect_definition(reducing("m[r, j] = softmax[j](x)"), DType::f16, rows(5),
+                      {.schedule = fmt::format("stream j={}", chunk)});
 }
 
 /// A mean that moves with every element costs more digits than the tolerance of few elements allows.
 TEST(CpuBlocks, AnyBlockOfColumns) {
-  for (const char* schedule : {"group r=3, n=5; stream c=1", "group r=33, n=16; stream c=7", "group r=8, n=33", "group r=1, n=1; stream c=64", "group r=72, n=64"})
-    expect_definition(kNormProduct, DType::f32, {{{"r", 5}, {"n", 70}}, {{"r", 75}, {"n", 33}}, {{"r", 1}, {"n", 70}}}, {.schedule = schedule, .slack = 4});
+  for (const char* schedule : {"group r=3, n=5; stream c=1", "group r=33, n=16; stream c=7",
+                               "group r=8, n=33", "group r=1, n=1; stream c=64", "group r=72, n=64"})
+    expect_definition(kNormProduct, DType::f32,
+                      {{{"r", 5}, {"n", 70}}, {{"r", 75}, {"n", 33}}, {{"r", 1}, {"n", 70}}},
+                      {.schedule = schedule, .slack = 4});
 }
 
 /// A cache of pages of 16 keys, found through a table.
 const char kPaged[] =
-    "axis b, h, i, p, n\naxis s = 16, d = 32, e = 40\naxis j = 16 * size(p)\ninput Q[b, h, i, d] : {T}\ninput C[n, h, s, d] : {T}\ninput D[n, h, s, e] : {T}\n"
+    "axis b, h, i, p, n\naxis s = 16, d = 32, e = 40\naxis j = 16 * size(p)\ninput Q[b, h, i, d] : "
+    "{T}\ninput C[n, h, s, d] : {T}\ninput D[n, h, s, e] : {T}\n"
     "input page[b, p] : i32 range(0, size(n))\ninput len[b] : i32 range(0, 100)\n"
-    "S[b, h, i, j] = where(j < len[b], sum[d](Q[b, h, i, d] * C[page[b, j // 16], h, j % 16, d]) / sqrt(size(d)), -inf)\n"
+    "S[b, h, i, j] = where(j < len[b], sum[d](Q[b, h, i, d] * C[page[b, j // 16], h, j % 16, d]) / "
+    "sqrt(size(d)), -inf)\n"
     "O[b, h, i, e] = sum[j](softmax[j](S) * D[page[b, j // 16], h, j % 16, e])\noutput O\n";
 
 TEST(CpuGathers, PagedCache) {
@@ -169,12 +193,21 @@ TEST(CpuGathers, PagedCache) {
 
 /// Lanes along what is gathered, along what is not, and none; guarded reads are made where the guard holds only.
 TEST(CpuGathers, ComputedIndices) {
-  expect_definition("axis r, j, v\ninput x[r, v] : {T}\ninput t[j] : i32 range(0, size(v))\nm[r] = sum[j](x[r, t[j]])\noutput m\n", DType::f32,
-                    {{{"r", 5}, {"j", 0}, {"v", 3}}, {{"r", 5}, {"j", 1}, {"v", 1}}, {{"r", 7}, {"j", 129}, {"v", 40}}});
-  expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = sum[j](where(j >= 3, x[r, j - 3], 0))\noutput m\n", DType::f16, rows(6));
-  expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = max[j](where(j + r < size(j), x[r, j + r], -inf))\noutput m\n", DType::f32, rows(6));
-  expect_definition("axis r, v\ninput x[r, v] : {T}\ninput t[r] : i32 range(0, size(v))\nm[r] = logsumexp[v](x) - x[r, t[r]]\noutput m\n", DType::f32,
-                    {{{"r", 5}, {"v", 1}}, {{"r", 3}, {"v", 33}}, {{"r", 70}, {"v", 1000}}});
+  expect_definition(
+      "axis r, j, v\ninput x[r, v] : {T}\ninput t[j] : i32 range(0, size(v))\nm[r] = sum[j](x[r, "
+      "t[j]])\noutput m\n",
+      DType::f32,
+      {{{"r", 5}, {"j", 0}, {"v", 3}}, {{"r", 5}, {"j", 1}, {"v", 1}}, {{"r", 7}, {"j", 129}, {"v", 40}}});
+  expect_definition(
+      "axis r, j\ninput x[r, j] : {T}\nm[r] = sum[j](where(j >= 3, x[r, j - 3], 0))\noutput m\n", DType::f16,
+      rows(6));
+  expect_definition(
+      "axis r, j\ninput x[r, j] : {T}\nm[r] = max[j](where(j + r < size(j), x[r, j + r], -inf))\noutput m\n",
+      DType::f32, rows(6));
+  expect_definition(
+      "axis r, v\ninput x[r, v] : {T}\ninput t[r] : i32 range(0, size(v))\nm[r] = logsumexp[v](x) - x[r, "
+      "t[r]]\noutput m\n",
+      DType::f32, {{{"r", 5}, {"v", 1}}, {{"r", 3}, {"v", 33}}, {{"r", 70}, {"v", 1000}}});
 }
 
 /// A program, the axes that take every length, those that do not, and the types it runs in.
@@ -220,28 +253,36 @@ TEST(CpuPrograms, Products) {
        "input B[k, n] : {T}\n"
        "C[m, n] = sum[k](A[m, k] * B[k, n])\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32, DType::bf16}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32, DType::bf16}},
       {"both contiguous along the sum",
        "axis m, n, k\n"
        "input A[m, k] : {T}\n"
        "input B[n, k] : {T}\n"
        "C[m, n] = sum[k](A[m, k] * B[n, k])\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"transposed operands and result",
        "axis m, n, k\n"
        "input A[k, m] : {T}\n"
        "input B[n, k] : {T}\n"
        "C[n, m] = sum[k](A[k, m] * B[n, k])\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"batched",
        "axis b, m, n, k\n"
        "input A[b, m, k] : {T}\n"
        "input B[b, k, n] : {T}\n"
        "C[b, m, n] = sum[k](A * B)\n"
        "output C : {T}\n",
-       {"m", "n", "k"}, {{"b", 3}}, {DType::f32}},
+       {"m", "n", "k"},
+       {{"b", 3}},
+       {DType::f32}},
       {"bias and gelu",
        "axis m, n, k\n"
        "input A[m, k] : {T}\n"
@@ -249,7 +290,9 @@ TEST(CpuPrograms, Products) {
        "input c[n] : {T}\n"
        "C[m, n] = gelu(sum[k](A * B) / sqrt(size(k) + 1) + c)\n"
        "output C : {T}\n",
-       {"m", "n", "k"}, {}, {DType::f32, DType::f16}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32, DType::f16}},
       {"scaled rows and columns",
        "axis m, n, k\n"
        "input A[m, k] : {T}\n"
@@ -258,21 +301,27 @@ TEST(CpuPrograms, Products) {
        "input t[n] : {T}\n"
        "C[m, n] = s[m] * t[n] * sum[k](A * B) + 1\n"
        "output C : {T}\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"matrix by vector",
        "axis m, k\n"
        "input A[m, k] : {T}\n"
        "input x[k] : {T}\n"
        "y[m] = sum[k](A * x)\n"
        "output y\n",
-       {"m", "k"}, {}, {DType::f32}},
+       {"m", "k"},
+       {},
+       {DType::f32}},
       {"vector by matrix",
        "axis n, k\n"
        "input A[k, n] : {T}\n"
        "input x[k] : {T}\n"
        "y[n] = sum[k](A * x)\n"
        "output y\n",
-       {"n", "k"}, {}, {DType::f32}},
+       {"n", "k"},
+       {},
+       {DType::f32}},
       {"three factors",
        "axis m, n, k\n"
        "input A[m, k] : {T}\n"
@@ -280,7 +329,9 @@ TEST(CpuPrograms, Products) {
        "input D[m, k] : {T}\n"
        "C[m, n] = sum[k](A * B * D)\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32, DType::bf16}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32, DType::bf16}},
       {"three factors, one with every axis",
        "axis m, n, k\n"
        "input A[m, k] : {T}\n"
@@ -288,7 +339,9 @@ TEST(CpuPrograms, Products) {
        "input D[m, n, k] : {T}\n"
        "C[m, n] = sum[k](A * B * D)\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"two summed axes",
        "axis m, n, k\n"
        "axis l = 8\n"
@@ -296,7 +349,9 @@ TEST(CpuPrograms, Products) {
        "input B[k, l, n] : {T}\n"
        "C[m, n] = sum[k, l](A * B)\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"two products in a row",
        "axis m, n, k\n"
        "axis l = 48\n"
@@ -305,7 +360,9 @@ TEST(CpuPrograms, Products) {
        "input D[k, n] : {T}\n"
        "C[m, n] = sum[k](sum[l](A[m, l] * B[l, k]) * D[k, n])\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32, DType::f16}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32, DType::f16}},
       {"gated two-layer network",
        "axis m, n, k\n"
        "axis l = 48\n"
@@ -315,7 +372,9 @@ TEST(CpuPrograms, Products) {
        "input D[k, n] : {T}\n"
        "C[m, n] = sum[k](silu(sum[l](A[m, l] * G[l, k])) * sum[l](A[m, l] * B[l, k]) * D[k, n])\n"
        "output C : {T}\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"three outputs, one without columns",
        "axis m, n, k\n"
        "input A[m, k] : {T}\n"
@@ -325,7 +384,9 @@ TEST(CpuPrograms, Products) {
        "E[m, n] = sum[k](A * D)\n"
        "s[m] = sum[k](A)\n"
        "output C, E, s\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"a product gates another",
        "axis m, n, k\n"
        "input A[m, k] : {T}\n"
@@ -333,7 +394,9 @@ TEST(CpuPrograms, Products) {
        "input D[k, n] : {T}\n"
        "C[m, n] = silu(sum[k](A * B)) * sum[k](A * D)\n"
        "output C : {T}\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"a form in two vectors",
        "axis m, n\n"
        "axis k = 12, l = 20\n"
@@ -342,7 +405,9 @@ TEST(CpuPrograms, Products) {
        "input W[k, l] : {T}\n"
        "C[m, n] = sum[k, l](A[m, k] * W[k, l] * B[n, l])\n"
        "output C\n",
-       {"m", "n"}, {}, {DType::f32, DType::bf16}},
+       {"m", "n"},
+       {},
+       {DType::f32, DType::bf16}},
       {"a product of products",
        "axis m, n, j\n"
        "axis k = 12\n"
@@ -351,14 +416,18 @@ TEST(CpuPrograms, Products) {
        "input B[n, k] : {T}\n"
        "C[m, n] = sum[j](A[m, j] * sum[k](W[j, k] * B[n, k]))\n"
        "output C\n",
-       {"m", "n", "j"}, {}, {DType::f32}},
+       {"m", "n", "j"},
+       {},
+       {DType::f32}},
       {"maxima of sums",
        "axis m, n, k\n"
        "input A[m, k] : {T}\n"
        "input B[k, n] : {T}\n"
        "C[m, n] = max[k](A + B)\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"nearest of many",
        "axis m, n\n"
        "axis d = 24\n"
@@ -366,7 +435,9 @@ TEST(CpuPrograms, Products) {
        "input B[n, d] : {T}\n"
        "C[m] = min[n](sum[d]((A[m, d] - B[n, d]) ** 2))\n"
        "output C\n",
-       {"m", "n"}, {}, {DType::f32}},
+       {"m", "n"},
+       {},
+       {DType::f32}},
       {"convolution by shifted reads",
        "axis b, t, n\n"
        "axis c = 16, w = 3\n"
@@ -374,7 +445,9 @@ TEST(CpuPrograms, Products) {
        "input K[w, c, n] : {T}\n"
        "y[b, t, n] = sum[c, w](where(t - w >= 0, x[b, t - w, c] * K[w, c, n], 0))\n"
        "output y : {T}\n",
-       {"t", "n"}, {{"b", 2}}, {DType::f32}},
+       {"t", "n"},
+       {{"b", 2}},
+       {DType::f32}},
   });
 }
 
@@ -387,28 +460,36 @@ TEST(CpuPrograms, Types) {
        "input s[n] : {T}\n"
        "C[m, n] = s[n] * sum[k](A * B)\n"
        "output C : {T}\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"integers",
        "axis m, n, k\n"
        "input A[m, k] : i8 range(-127, 128)\n"
        "input B[k, n] : i8 range(-127, 128)\n"
        "C[m, n] = sum[k](A * B)\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"f8 factors",
        "axis m, n, k\n"
        "input A[m, k] : f8e4m3\n"
        "input B[k, n] : f8e4m3\n"
        "C[m, n] = sum[k](A * B)\n"
        "output C : bf16\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
       {"f64",
        "axis m, n, k\n"
        "input A[m, k] : f64\n"
        "input B[k, n] : f64\n"
        "C[m, n] = sum[k](A * B)\n"
        "output C\n",
-       {"m", "n", "k"}, {}, {DType::f32}},
+       {"m", "n", "k"},
+       {},
+       {DType::f32}},
   });
 }
 
@@ -423,7 +504,9 @@ TEST(CpuPrograms, Rows) {
        "q[r] = mean[c](x * x)\n"
        "y[r, n] = sum[c](x * rsqrt(q[r] + 1e-5) * g * W)\n"
        "output y : {T}\n",
-       {"r", "n"}, {}, {DType::f32, DType::f16}},
+       {"r", "n"},
+       {},
+       {DType::f32, DType::f16}},
       {"gradient of softmax",
        "axis r, j\n"
        "input p[r, j] : {T}\n"
@@ -431,7 +514,9 @@ TEST(CpuPrograms, Rows) {
        "d[r] = sum[j](p * g)\n"
        "y[r, j] = p * (g - d)\n"
        "output y : {T}\n",
-       {"r", "j"}, {}, {DType::f32}},
+       {"r", "j"},
+       {},
+       {DType::f32}},
       {"cross-entropy of a product",
        "axis t, v\n"
        "axis d = 64\n"
@@ -441,7 +526,9 @@ TEST(CpuPrograms, Rows) {
        "z[t, v] = sum[d](h[t, d] * W[v, d])\n"
        "L[t] = logsumexp[v](z) - z[t, label[t]]\n"
        "output L\n",
-       {"t"}, {{"v", 300}}, {DType::f32, DType::bf16}},
+       {"t"},
+       {{"v", 300}},
+       {DType::f32, DType::bf16}},
       {"greedy choice",
        "axis t, v\n"
        "axis d = 64\n"
@@ -450,7 +537,9 @@ TEST(CpuPrograms, Rows) {
        "z[t, v] = sum[d](h[t, d] * W[v, d])\n"
        "L[t] = argmax[v](z)\n"
        "output L\n",
-       {"t", "v"}, {}, {DType::f32}},
+       {"t", "v"},
+       {},
+       {DType::f32}},
   });
 }
 
@@ -467,7 +556,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32, DType::bf16}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32, DType::bf16}},
       {"unlike heads",
        "axis b, h, i, j\n"
        "axis d = 192, e = 128\n"
@@ -479,7 +570,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
       {"window",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -492,7 +585,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32, DType::bf16}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32, DType::bf16}},
       {"softcap",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -505,7 +600,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
       {"slopes",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -518,7 +615,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
       {"bias",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -531,7 +630,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
       {"mask array",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -544,7 +645,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f16}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f16}},
       {"lengths",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -557,7 +660,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
       {"documents",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -571,7 +676,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
       {"logsumexp as an output",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -584,7 +691,9 @@ TEST(CpuPrograms, Masks) {
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "L[b, h, i] = logsumexp[j](C)\n"
        "output O : {T}, L\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f16}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f16}},
       {"sigmoid weights",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -596,7 +705,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = sigmoid(C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, h, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
       {"heads inside positions",
        "axis b, h, i, j\n"
        "axis d = 64, e = 64\n"
@@ -608,7 +719,9 @@ TEST(CpuPrograms, Masks) {
        "P[b, h, i, j] = softmax[j](C)\n"
        "O[b, h, i, e] = sum[j](P[b, h, i, j] * V[b, j, h, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
   });
 }
 
@@ -625,7 +738,9 @@ TEST(CpuPrograms, Heads) {
        "S[b, h, i, j] = (sum[d](Q * K[b, j, d]) + sum[r](R * T2[b, j, r])) / sqrt(size(d) + size(r))\n"
        "O[b, h, i, e] = sum[j](softmax[j](S) * V[b, j, e])\n"
        "output O : {T}\n",
-       {"i", "j"}, {{"b", 1}, {"h", 2}}, {DType::f32}},
+       {"i", "j"},
+       {{"b", 1}, {"h", 2}},
+       {DType::f32}},
       {"grouped queries",
        "axis b, k, g, i, j\n"
        "axis d = 64, e = 64\n"
@@ -637,7 +752,9 @@ TEST(CpuPrograms, Heads) {
        "O[b, k, g, i, e] = sum[j](softmax[j](C) * V)\n"
        "L[b, k, g, i] = logsumexp[j](C)\n"
        "output O[b, (k g), i, e] : {T}, L : f32\n",
-       {"i", "j"}, {{"b", 1}, {"k", 2}, {"g", 3}}, {DType::f32, DType::f16}},
+       {"i", "j"},
+       {{"b", 1}, {"k", 2}, {"g", 3}},
+       {DType::f32, DType::f16}},
       {"one query",
        "axis b, h, j\n"
        "axis d = 64, e = 64\n"
@@ -647,7 +764,9 @@ TEST(CpuPrograms, Heads) {
        "S[b, h, j] = sum[d](Q[b, h, d] * K) / sqrt(size(d))\n"
        "O[b, h, e] = sum[j](softmax[j](S) * V)\n"
        "output O : {T}\n",
-       {"j"}, {{"b", 2}, {"h", 3}}, {DType::f32}},
+       {"j"},
+       {{"b", 2}, {"h", 3}},
+       {DType::f32}},
       {"one position of grouped queries",
        "axis b, k, g, j\n"
        "axis d = 64, e = 64\n"
@@ -657,18 +776,28 @@ TEST(CpuPrograms, Heads) {
        "S[b, k, g, j] = sum[d](Q[b, (k g), d] * K[b, k, j, d]) / sqrt(size(d))\n"
        "O[b, k, g, e] = sum[j](softmax[j](S) * V)\n"
        "output O[b, (k g), e] : {T}\n",
-       {"j"}, {{"b", 2}, {"k", 3}, {"g", 4}}, {DType::bf16}},
+       {"j"},
+       {{"b", 2}, {"k", 3}, {"g", 4}},
+       {DType::bf16}},
   });
 }
 
 /// A long stream under few rows is split by default, and its parts merged.
 TEST(CpuPrograms, LongStreamsAreSplit) {
   const char* const one_query =
-      "axis b, h, j\naxis d = 16, e = 24\ninput Q[b, h, d] : {T}\ninput K[b, h, j, d] : {T}\ninput V[b, h, j, e] : {T}\n"
-      "S[b, h, j] = sum[d](Q[b, h, d] * K) / sqrt(size(d))\nO[b, h, e] = sum[j](softmax[j](S) * V)\noutput O\n";
-  expect_definition(one_query, DType::f32, {{{"b", 1}, {"h", 2}, {"j", 4096}}, {{"b", 1}, {"h", 2}, {"j", 4097}}, {{"b", 2}, {"h", 1}, {"j", 9000}}}, {.slack = 4});
-  expect_definition(kCausal, DType::f32, {{{"b", 1}, {"i", 3}, {"j", 9000}}, {{"b", 1}, {"i", 50}, {"j", 5000}}}, {.slack = 4});
-  expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = logsumexp[j](x)\noutput m\n", DType::f32, {{{"r", 2}, {"j", 100000}}}, {.slack = 8});
+      "axis b, h, j\naxis d = 16, e = 24\ninput Q[b, h, d] : {T}\ninput K[b, h, j, d] : {T}\ninput V[b, h, "
+      "j, e] : {T}\n"
+      "S[b, h, j] = sum[d](Q[b, h, d] * K) / sqrt(size(d))\nO[b, h, e] = sum[j](softmax[j](S) * V)\noutput "
+      "O\n";
+  expect_definition(one_query, DType::f32,
+                    {{{"b", 1}, {"h", 2}, {"j", 4096}},
+                     {{"b", 1}, {"h", 2}, {"j", 4097}},
+                     {{"b", 2}, {"h", 1}, {"j", 9000}}},
+                    {.slack = 4});
+  expect_definition(kCausal, DType::f32,
+                    {{{"b", 1}, {"i", 3}, {"j", 9000}}, {{"b", 1}, {"i", 50}, {"j", 5000}}}, {.slack = 4});
+  expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = logsumexp[j](x)\noutput m\n", DType::f32,
+                    {{{"r", 2}, {"j", 100000}}}, {.slack = 8});
 }
 
 }  // namespace

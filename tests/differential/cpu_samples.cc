@@ -18,7 +18,8 @@ struct HostArray {
   std::vector<char> bytes;
 
   HostArray() = default;
-  HostArray(DType t, std::vector<int64_t> s, int64_t row_padding = 0, bool inner_gap = false) : dtype(t), shape(std::move(s)) {
+  HostArray(DType t, std::vector<int64_t> s, int64_t row_padding = 0, bool inner_gap = false)
+      : dtype(t), shape(std::move(s)) {
     strides.resize(shape.size());
     int64_t n = inner_gap ? 3 : 1;
     for (size_t k = shape.size(); k-- > 0;) {
@@ -63,7 +64,8 @@ struct Case {
 
 Sizes sizes_of(const Program& p, const std::map<std::string, int64_t>& given) {
   Sizes sizes;
-  for (const Axis& a : p.axes) sizes[a.index.size()] = a.baked() ? a.size.rational()->num() : given.at(a.name());
+  for (const Axis& a : p.axes)
+    sizes[a.index.size()] = a.baked() ? a.size.rational()->num() : given.at(a.name());
   return sizes;
 }
 
@@ -99,10 +101,12 @@ void check(Case c) {
       const double w = round_to(out.dtype, want[k]), n = round_to(out.dtype, rough[k]), g = got.get(at);
       ++k;
       if (!std::isfinite(w)) {
-        EXPECT_TRUE(std::isnan(w) ? std::isnan(g) : w == g) << "element " << k - 1 << " is " << g << ", not " << w;
+        EXPECT_TRUE(std::isnan(w) ? std::isnan(g) : w == g)
+            << "element " << k - 1 << " is " << g << ", not " << w;
         return;
       }
-      if (!std::isfinite(g)) ADD_FAILURE() << "element " << k - 1 << " (" << index.back() << ") is " << g << ", not " << w;
+      if (!std::isfinite(g))
+        ADD_FAILURE() << "element " << k - 1 << " (" << index.back() << ") is " << g << ", not " << w;
       naive_error = std::max(naive_error, std::fabs(n - w));
       error = std::max(error, std::fabs(g - w));
       magnitude = std::max(magnitude, std::fabs(w));
@@ -115,7 +119,12 @@ void check(Case c) {
 const char* const isas[] = {"", "portable"};
 
 AttentionOptions f32_attention(bool causal, int64_t block, int64_t chunk, int64_t features) {
-  return {.causal = causal, .dtype = DType::f32, .block = block, .piece = block, .chunk = chunk, .features = features};
+  return {.causal = causal,
+          .dtype = DType::f32,
+          .block = block,
+          .piece = block,
+          .chunk = chunk,
+          .features = features};
 }
 
 TEST(CpuSamples, GlobalAttention) {
@@ -128,7 +137,8 @@ TEST(CpuSamples, GlobalAttention) {
 
 TEST(CpuSamples, AttentionOfManyBlocks) {
   for (int64_t block : {16, 40, 96, 128})
-    check({.sample = attention_sample(f32_attention(false, block, 64, 72)), .sizes = {{"b", 1}, {"h", 1}, {"i", 150}, {"j", 100}}});
+    check({.sample = attention_sample(f32_attention(false, block, 64, 72)),
+           .sizes = {{"b", 1}, {"h", 1}, {"i", 150}, {"j", 100}}});
 }
 
 TEST(CpuSamples, StridedArrays) {
@@ -182,7 +192,8 @@ TEST(CpuSamples, HalfPrecisionAttention) {
     for (const char* isa : isas) {
       AttentionOptions o = f32_attention(true, 48, 64, 64);
       o.dtype = t;
-      check({.sample = attention_sample(o), .sizes = {{"b", 1}, {"h", 2}, {"i", 100}, {"j", 90}}, .isa = isa});
+      check(
+          {.sample = attention_sample(o), .sizes = {{"b", 1}, {"h", 2}, {"i", 100}, {"j", 90}}, .isa = isa});
     }
 }
 

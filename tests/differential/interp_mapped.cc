@@ -27,7 +27,8 @@ struct Case {
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
 std::string with_dtype(std::string text, const std::string& dtype) {
-  for (size_t at = 0; (at = text.find(": T", at)) != std::string::npos; at += 3) text.replace(at, 3, ": " + dtype);
+  for (size_t at = 0; (at = text.find(": T", at)) != std::string::npos; at += 3)
+    text.replace(at, 3, ": " + dtype);
   return text;
 }
 
@@ -68,8 +69,9 @@ input K[b, h, j, d] : T
 input V[b, h, j, e] : T
 )";
 const std::string kWeighted = "O[b, h, i, e] = sum[j](softmax[j](S) * V)\noutput O : T\n";
-const std::vector<std::map<std::string, int64_t>> kRagged = {
-    {{"b", 1}, {"h", 2}, {"i", 70}, {"j", 130}}, {{"b", 2}, {"h", 1}, {"i", 3}, {"j", 40}}, {{"b", 1}, {"h", 1}, {"i", 129}, {"j", 64}}};
+const std::vector<std::map<std::string, int64_t>> kRagged = {{{"b", 1}, {"h", 2}, {"i", 70}, {"j", 130}},
+                                                             {{"b", 2}, {"h", 1}, {"i", 3}, {"j", 40}},
+                                                             {{"b", 1}, {"h", 1}, {"i", 129}, {"j", 64}}};
 const std::vector<std::string> kFloats = {"f16", "bf16", "f32"};
 
 Case scores(const std::string& name, const std::string& inputs, const std::string& s) {
@@ -77,7 +79,8 @@ Case scores(const std::string& name, const std::string& inputs, const std::strin
 }
 const std::string kDot = "sum[d](Q * K) / sqrt(size(d))";
 
-const std::string kProduct = "axis r, n\naxis c = 144\ninput x[r, c] : T\ninput gamma[c] : T\ninput W[c, n] : T\n";
+const std::string kProduct =
+    "axis r, n\naxis c = 144\ninput x[r, c] : T\ninput gamma[c] : T\ninput W[c, n] : T\n";
 const std::vector<std::map<std::string, int64_t>> kRows = {{{"r", 70}, {"n", 72}}, {{"r", 3}, {"n", 9}}};
 
 const Case kCases[] = {
@@ -86,30 +89,49 @@ const Case kCases[] = {
     scores("bias_of_a_row", "input B[h, i] : T\n", kDot + " + B[h, i]"),
     scores("bias_of_a_column", "input B[h, j] : T\n", kDot + " + B[h, j]"),
     scores("bias_of_an_element", "input B[i, j] : T\n", kDot + " + B[i, j]"),
-    scores("bias_of_all", "input B[i, j] : T\ninput r[h, i] : f32\ninput c[j] : T\ninput s[b] : f32\n", kDot + " * s[b] + B[i, j] * r[h, i] - c[j]"),
-    scores("slopes", "input slope[h] : f32\n", "where(j <= i + size(j) - size(i), " + kDot + " + slope[h] / 64 * (j - i), -inf)"),
+    scores("bias_of_all", "input B[i, j] : T\ninput r[h, i] : f32\ninput c[j] : T\ninput s[b] : f32\n",
+           kDot + " * s[b] + B[i, j] * r[h, i] - c[j]"),
+    scores("slopes", "input slope[h] : f32\n",
+           "where(j <= i + size(j) - size(i), " + kDot + " + slope[h] / 64 * (j - i), -inf)"),
     // A mask in each.
     scores("mask_of_an_element", "input M[i, j] : bool\n", "where(M[i, j], " + kDot + ", -inf)"),
     scores("mask_of_a_column", "input M[b, j] : bool\n", "where(M[b, j], " + kDot + ", -inf)"),
     scores("mask_of_a_row", "input M[h, i] : i32 range(0, 150)\n", "where(j < M[h, i], " + kDot + ", -inf)"),
-    scores("mask_of_a_row_and_a_column", "input di[b, i] : i32 range(0, 3)\ninput dj[b, j] : i32 range(0, 3)\n",
+    scores("mask_of_a_row_and_a_column",
+           "input di[b, i] : i32 range(0, 3)\ninput dj[b, j] : i32 range(0, 3)\n",
            "where(di[b, i] == dj[b, j] and j <= i + size(j) - size(i), " + kDot + ", -inf)"),
     scores("mask_of_integers", "input M[i, j] : i8 range(0, 2)\n", "where(M[i, j] != 0, " + kDot + ", -inf)"),
-    scores("mask_and_bias", "input M[i, j] : bool\ninput B[h, i, j] : T\n", "where(M[i, j], " + kDot + " + B[h, i, j], -inf)"),
+    scores("mask_and_bias", "input M[i, j] : bool\ninput B[h, i, j] : T\n",
+           "where(M[i, j], " + kDot + " + B[h, i, j], -inf)"),
     // Products whose terms may be absent.
-    {"absent_terms_of_loaded_operands", kProduct + "y[r, n] = sum[c](where(c <= 3 * r, x * W, 0))\noutput y : f32\n", kRows, kFloats},
-    {"absent_terms_of_made_operands", kProduct + "y[r, n] = sum[c](where(c <= 3 * r, (x * 2 + 1) * W, 0))\noutput y : f32\n", kRows, kFloats},
-    {"absent_terms_by_column", kProduct + "y[r, n] = sum[c](where(c <= 4 * n, x * W, 0))\noutput y : f32\n", kRows, kFloats},
-    {"absent_terms_by_a_table", kProduct + "input M[r, c] : bool\ny[r, n] = sum[c](where(M[r, c], (x - 1) * W, 0))\noutput y : f32\n", kRows, kFloats},
+    {"absent_terms_of_loaded_operands",
+     kProduct + "y[r, n] = sum[c](where(c <= 3 * r, x * W, 0))\noutput y : f32\n", kRows, kFloats},
+    {"absent_terms_of_made_operands",
+     kProduct + "y[r, n] = sum[c](where(c <= 3 * r, (x * 2 + 1) * W, 0))\noutput y : f32\n", kRows, kFloats},
+    {"absent_terms_by_column", kProduct + "y[r, n] = sum[c](where(c <= 4 * n, x * W, 0))\noutput y : f32\n",
+     kRows, kFloats},
+    {"absent_terms_by_a_table",
+     kProduct + "input M[r, c] : bool\ny[r, n] = sum[c](where(M[r, c], (x - 1) * W, 0))\noutput y : f32\n",
+     kRows, kFloats},
     // Operands made on the side of the columns.
-    {"scaled_columns", kProduct + "y[r, n] = sum[c](x * rsqrt(mean[c](x * x) + 1e-5) * gamma * W)\noutput y : T\n", kRows, kFloats},
-    {"function_of_columns", kProduct + "y[r, n] = sum[c](x * tanh(W + gamma))\noutput y : f32\n", kRows, kFloats},
-    {"two_products", kProduct + "input U[c, n] : T\na[r, n] = sum[c](x * gamma * W)\nu[r, n] = sum[c](x * gamma * U)\ny[r, n] = silu(a) * u\noutput y : T\n", kRows,
+    {"scaled_columns",
+     kProduct + "y[r, n] = sum[c](x * rsqrt(mean[c](x * x) + 1e-5) * gamma * W)\noutput y : T\n", kRows,
      kFloats},
-    {"whole_multiples", "axis r, n\naxis c = 256\ninput x[r, c] : bf16\ninput gamma[c] : bf16\ninput W[c, n] : bf16\ny[r, n] = sum[c](x * (W * gamma + W))\noutput y : bf16\n",
-     {{{"r", 70}, {"n", 72}}}, {"bf16"}, {"", "group r=64, n=64; stream c=64; stages 1; roles 0+1"}},
+    {"function_of_columns", kProduct + "y[r, n] = sum[c](x * tanh(W + gamma))\noutput y : f32\n", kRows,
+     kFloats},
+    {"two_products",
+     kProduct + "input U[c, n] : T\na[r, n] = sum[c](x * gamma * W)\nu[r, n] = sum[c](x * gamma * U)\ny[r, "
+                "n] = silu(a) * u\noutput y : T\n",
+     kRows, kFloats},
+    {"whole_multiples",
+     "axis r, n\naxis c = 256\ninput x[r, c] : bf16\ninput gamma[c] : bf16\ninput W[c, n] : bf16\ny[r, n] = "
+     "sum[c](x * (W * gamma + W))\noutput y : bf16\n",
+     {{{"r", 70}, {"n", 72}}},
+     {"bf16"},
+     {"", "group r=64, n=64; stream c=64; stages 1; roles 0+1"}},
     // Groups of heads, functions of scores, second outputs.
-    {"grouped_softcap_window", R"(axis b, k, g, i, j
+    {"grouped_softcap_window",
+     R"(axis b, k, g, i, j
 axis d = 64, e = 64
 param cap : f32 = 50
 input Q[b, (k g), i, d] : T
@@ -120,8 +142,14 @@ C[b, k, g, i, j] = where(j <= i + size(j) - size(i) and i + size(j) - size(i) - 
 O[b, k, g, i, e] = sum[j](softmax[j](C) * V)
 L[b, k, g, i] = logsumexp[j](C)
 output O[b, (k g), i, e] : T, L : f32
-)", {{{"b", 1}, {"k", 1}, {"g", 2}, {"i", 70}, {"j", 130}}, {{"b", 1}, {"k", 1}, {"g", 5}, {"i", 5}, {"j", 3}}}, kFloats, {""}, {{"cap", 30}}},
-    {"normalised_rows_and_columns", R"(axis b, h, i, j
+)",
+     {{{"b", 1}, {"k", 1}, {"g", 2}, {"i", 70}, {"j", 130}},
+      {{"b", 1}, {"k", 1}, {"g", 5}, {"i", 5}, {"j", 3}}},
+     kFloats,
+     {""},
+     {{"cap", 30}}},
+    {"normalised_rows_and_columns",
+     R"(axis b, h, i, j
 axis d = 64, e = 32
 input Q[b, h, i, d] : T
 input K[b, h, j, d] : T
@@ -129,8 +157,11 @@ input V[b, h, j, e] : T
 S[b, h, i, j] = sum[d](Q * K) * rsqrt(mean[d](Q ** 2) + 1e-6) * rsqrt(mean[d](K ** 2) + 1e-6) / 8
 O[b, h, i, e] = sum[j](softmax[j](S) * V)
 output O : T
-)", kRagged, {"f16", "f32"}},
-    {"linear_cross_entropy", R"(axis r, v
+)",
+     kRagged,
+     {"f16", "f32"}},
+    {"linear_cross_entropy",
+     R"(axis r, v
 axis k = 64
 input x[r, k] : T
 input W[v, k] : T
@@ -138,44 +169,74 @@ input label[r] : i32 range(0, size(v))
 z[r, v] = sum[k](x * W)
 loss[r] = logsumexp[v](z) - sum[v](where(v == label[r], z, 0))
 output loss : f32
-)", {{{"r", 70}, {"v", 130}}, {{"r", 3}, {"v", 1}}}, {"bf16", "f32"}},
-    {"rows_without_products", R"(axis r, c
+)",
+     {{{"r", 70}, {"v", 130}}, {{"r", 3}, {"v", 1}}},
+     {"bf16", "f32"}},
+    {"rows_without_products",
+     R"(axis r, c
 input x[r, c] : T
 input g[c] : T
 mu[r] = mean[c](x)
 y[r, c] = (x - mu) * rsqrt(var[c](x) + 1e-5) * g
 output y : T, mu : T
-)", {{{"r", 3}, {"c", 300}}, {{"r", 2}, {"c", 1}}}, kFloats, {"", "group r=1; resident c=1024", "group r=1; stream c=128"}, {}, 2},
-    {"reductions_that_are_no_products", kProduct + "y[r, n] = max[c](x + W * gamma)\noutput y : f32\n", {{{"r", 20}, {"n", 30}}}, {"f16", "f32"}, {"group r=16, n=16; stream c=16"}},
-    {"reductions_of_products", R"(axis r, j, n
+)",
+     {{{"r", 3}, {"c", 300}}, {{"r", 2}, {"c", 1}}},
+     kFloats,
+     {"", "group r=1; resident c=1024", "group r=1; stream c=128"},
+     {},
+     2},
+    {"reductions_that_are_no_products",
+     kProduct + "y[r, n] = max[c](x + W * gamma)\noutput y : f32\n",
+     {{{"r", 20}, {"n", 30}}},
+     {"f16", "f32"},
+     {"group r=16, n=16; stream c=16"}},
+    {"reductions_of_products",
+     R"(axis r, j, n
 axis d = 16
 input x[r, d] : T
 input K[j, d] : T
 input W[j, n] : T
 y[r, n] = max[j](sum[d](x * K) + W)
 output y : f32
-)", {{{"r", 70}, {"j", 40}, {"n", 30}}}, {"f16", "f32"}, {"group r=64, n=16; stream j=32"}},
+)",
+     {{{"r", 70}, {"j", 40}, {"n", 30}}},
+     {"f16", "f32"},
+     {"group r=64, n=16; stream j=32"}},
     // Chunks and blocks shorter than the tiles of the atoms.
-    {"positions_of_maxima", "axis r, c\ninput x[r, c] : T\nk[r] = argmax[c](x)\noutput k : i32\n", {{{"r", 5}, {"c", 300}}, {{"r", 2}, {"c", 1}}}, kFloats},
-    {"short_chunks", kScores + "S[b, h, i, j] = where(j <= i + 40, " + kDot + ", -inf)\n" + kWeighted, {{{"b", 1}, {"h", 1}, {"i", 21}, {"j", 60}}}, {"f16", "f32"},
-     {"group b=1, h=1, i=8; stream j=8; guard speculative", "group b=1, h=1, i=4; stream j=4; keep Q; guard threshold"}},
-    {"short_contractions", kProduct + "y[r, n] = silu(sum[c](x * W)) * sum[c](x * gamma * W)\noutput y : f32\n", {{{"r", 9}, {"n", 20}}}, {"bf16", "f32"},
+    {"positions_of_maxima",
+     "axis r, c\ninput x[r, c] : T\nk[r] = argmax[c](x)\noutput k : i32\n",
+     {{{"r", 5}, {"c", 300}}, {{"r", 2}, {"c", 1}}},
+     kFloats},
+    {"short_chunks",
+     kScores + "S[b, h, i, j] = where(j <= i + 40, " + kDot + ", -inf)\n" + kWeighted,
+     {{{"b", 1}, {"h", 1}, {"i", 21}, {"j", 60}}},
+     {"f16", "f32"},
+     {"group b=1, h=1, i=8; stream j=8; guard speculative",
+      "group b=1, h=1, i=4; stream j=4; keep Q; guard threshold"}},
+    {"short_contractions",
+     kProduct + "y[r, n] = silu(sum[c](x * W)) * sum[c](x * gamma * W)\noutput y : f32\n",
+     {{{"r", 9}, {"n", 20}}},
+     {"bf16", "f32"},
      {"group r=8, n=16; stream c=16", "group r=8, n=8; stream c=8", "group r=64, n=16; stream c=48"}},
-    {"unlike_features", R"(axis b, h, i, j
+    {"unlike_features",
+     R"(axis b, h, i, j
 axis d = 192, e = 128
 input Q[b, h, i, d] : f16
 input K[b, h, j, d] : f16
 input V[b, h, j, e] : f16
 O[b, h, i, e] = sum[j](softmax[j](where(j <= i, sum[d](Q * K) / 14, -inf)) * V)
 output O : f16
-)", {{{"b", 1}, {"h", 1}, {"i", 70}, {"j", 130}}}},
+)",
+     {{{"b", 1}, {"h", 1}, {"i", 70}, {"j", 130}}}},
 };
 
-INSTANTIATE_TEST_SUITE_P(Sm90, Mapped, ::testing::ValuesIn(kCases), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Sm90, Mapped, ::testing::ValuesIn(kCases),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(MappedFeatures, OfManySizes) {
   for (int64_t features : {8, 40, 80, 96, 112, 256}) {
-    const Compiled c = compile_file("examples/pf_causal.tw", "", {.literal_sizes = {{"d", features}, {"e", features}}});
+    const Compiled c =
+        compile_file("examples/pf_causal.tw", "", {.literal_sizes = {{"d", features}, {"e", features}}});
     const MappedRun run(c, {{"b", 1}, {"h", 1}, {"i", 70}, {"j", 100}}, LayoutClass::Aligned);
     EXPECT_EQ(run.run({3, Mode::Random}), "") << features;
   }
@@ -183,8 +244,11 @@ TEST(MappedFeatures, OfManySizes) {
 
 /// NaN and infinities where nothing may look, in each kind of mask: they reach no output that does not see them.
 TEST(MappedMasks, HideWhatIsNotFinite) {
-  const std::map<std::string, std::string> masks = {
-      {"index", "j <= i"}, {"element", "M[i, j]"}, {"column", "N[j]"}, {"row and column", "a[i] == c[j]"}, {"all", "j <= i and M[i, j] and N[j] and a[i] == c[j]"}};
+  const std::map<std::string, std::string> masks = {{"index", "j <= i"},
+                                                    {"element", "M[i, j]"},
+                                                    {"column", "N[j]"},
+                                                    {"row and column", "a[i] == c[j]"},
+                                                    {"all", "j <= i and M[i, j] and N[j] and a[i] == c[j]"}};
   for (const std::string dtype : {"f16", "f32"}) {
     for (const auto& [name, mask] : masks) {
       const Compiled c = compile(with_dtype(R"(axis i, j
@@ -198,10 +262,13 @@ input a[i] : i32 range(0, 2)
 input c[j] : i32 range(0, 2)
 O[i, e] = sum[j](softmax[j](where()" + mask + R"(, sum[d](Q * K), -inf)) * V)
 output O : T
-)", dtype), "");
+)",
+                                            dtype),
+                                 "");
       MappedRun run(c, {{"i", 70}, {"j", 90}}, LayoutClass::Aligned);
       for (int64_t k = 0; k < 16; ++k) run.input("K").set(20 * 16 + k, k % 2 ? NAN : INFINITY);
-      for (int64_t k = 0; k < 24; ++k) run.input("V").set(20 * 24 + k, k % 2 ? NAN : -INFINITY), run.input("V").set(89 * 24 + k, NAN);
+      for (int64_t k = 0; k < 24; ++k)
+        run.input("V").set(20 * 24 + k, k % 2 ? NAN : -INFINITY), run.input("V").set(89 * 24 + k, NAN);
       run.expect();
       EXPECT_EQ(run.run({5, Mode::Random}), "") << dtype << ", " << name;
     }

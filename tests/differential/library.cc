@@ -64,7 +64,8 @@ int main(void) {
 std::string built(const std::string& program, const std::vector<std::string>& more = {}) {
   const std::string folder = new_folder();
   write(folder + "/x.tw", program);
-  std::vector<std::string> arguments = {"build", "x.tw", "-o", "libx.so", "--header", "x.h", "--source", "x.cc", "--name", "x"};
+  std::vector<std::string> arguments = {"build", "x.tw",     "-o",   "libx.so", "--header",
+                                        "x.h",   "--source", "x.cc", "--name",  "x"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const CommandResult r = tilewright(arguments, folder, {{"TILEWRIGHT_CACHE_DIR", folder + "/cache"}});
   EXPECT_EQ(r.status, 0) << r.err;
@@ -75,21 +76,30 @@ std::string built(const std::string& program, const std::vector<std::string>& mo
 /// Compiles a main whose body is `body`, and runs it. Returns what it prints.
 std::string run_c(const std::string& folder, const std::string& body) {
   write(folder + "/main.c", kMain + body + "  printf(\"%d launches\\n\", launches);\n  return 0;\n}\n");
-  const CommandResult c =
-      run_program({compiler(), "-std=c99", "-pedantic-errors", "-Wall", "-Werror", "-Wno-unused", "-D_POSIX_C_SOURCE=200809L", "main.c", "libx.so", "-Wl,-rpath," + folder, "-lpthread", "-lm", "-o", "main"}, folder);
+  const CommandResult c = run_program({compiler(), "-std=c99", "-pedantic-errors", "-Wall", "-Werror",
+                                       "-Wno-unused", "-D_POSIX_C_SOURCE=200809L", "main.c", "libx.so",
+                                       "-Wl,-rpath," + folder, "-lpthread", "-lm", "-o", "main"},
+                                      folder);
   EXPECT_EQ(c.status, 0) << c.err;
   // No Tilewright and no compiler are in reach.
-  const CommandResult r = run_program({folder + "/main"}, folder, {{"PATH", "/nowhere"}, {"HOME", "/nowhere"}});
+  const CommandResult r =
+      run_program({folder + "/main"}, folder, {{"PATH", "/nowhere"}, {"HOME", "/nowhere"}});
   EXPECT_EQ(r.status, 0) << r.err;
   return r.out;
 }
 
-void save(const std::string& path, const HostArray& a) { write(path, std::string(static_cast<const char*>(a.data.get()), static_cast<size_t>(a.elements() * bytes(a.dtype)))); }
+void save(const std::string& path, const HostArray& a) {
+  write(path, std::string(static_cast<const char*>(a.data.get()),
+                          static_cast<size_t>(a.elements() * bytes(a.dtype))));
+}
 
-std::string bytes_of(const HostArray& a) { return {static_cast<const char*>(a.data.get()), static_cast<size_t>(a.elements() * bytes(a.dtype))}; }
+std::string bytes_of(const HostArray& a) {
+  return {static_cast<const char*>(a.data.get()), static_cast<size_t>(a.elements() * bytes(a.dtype))};
+}
 
 /// The program on the CPU with the kernels of this process.
-Session session_of(const std::string& program, const std::map<std::string, int64_t>& sizes, const std::string& schedule = "", const std::map<std::string, double>& params = {}) {
+Session session_of(const std::string& program, const std::map<std::string, int64_t>& sizes,
+                   const std::string& schedule = "", const std::map<std::string, double>& params = {}) {
   CompileOptions c;
   c.schedule = schedule;
   SessionOptions s;
@@ -109,7 +119,8 @@ const char kAttention[] =
 TEST(Library, GroupedCausalAttentionWithASplit) {
   const std::string schedule = "stream j=16; split j=32";
   const std::string folder = built(kAttention, {"--schedule", schedule});
-  Session s = session_of(kAttention, {{"b", 1}, {"k", 2}, {"g", 3}, {"i", 37}, {"j", 100}}, schedule, {{"cap", 7.3}});
+  Session s =
+      session_of(kAttention, {{"b", 1}, {"k", 2}, {"g", 3}, {"i", 37}, {"j", 100}}, schedule, {{"cap", 7.3}});
   s.run(0, 1);
   for (const auto& [name, a] : s.inputs()) save(folder + "/" + name, a);
   const std::string out = run_c(folder, R"C(
@@ -139,7 +150,8 @@ TEST(Library, GroupedCausalAttentionWithASplit) {
 
 // The size of one axis follows from another; a param is an integer; a table is read at indices that may lie outside; names are words of C.
 const char kPaged[] =
-    "axis int, p, v = 3\naxis j = 4 * size(p)\nparam double : i64 = 2\ninput table[p] : i64\ninput pool[v, int] : f32\ninput w[j, int] : f32\n"
+    "axis int, p, v = 3\naxis j = 4 * size(p)\nparam double : i64 = 2\ninput table[p] : i64\ninput pool[v, "
+    "int] : f32\ninput w[j, int] : f32\n"
     "y[int] = sum[j](pool[table[j // 4], int] * exp2(double * w))\noutput y : f32\n";
 
 TEST(Library, DerivedSizesParamsAndFailedIndices) {
@@ -167,7 +179,8 @@ TEST(Library, DerivedSizesParamsAndFailedIndices) {
   printf("%s\n", x_message(-7));
 )C");
   EXPECT_EQ(out,
-            "fine\n11111\nan index is outside axis v of pool\nan array that is not empty is NULL\na length is negative, or an array larger than 2^62 bytes\nfine\n"
+            "fine\n11111\nan index is outside axis v of pool\nan array that is not empty is NULL\na length "
+            "is negative, or an array larger than 2^62 bytes\nfine\n"
             "unknown status\n0 launches\n");
 }
 
@@ -176,9 +189,11 @@ TEST(Library, ItExportsItsFunctionsAlone) {
   const CommandResult symbols = run_program({"nm", "-D", "--defined-only", "libx.so"}, folder);
   if (symbols.status == 127) GTEST_SKIP() << "nm is not installed";
   std::string names;
-  for (size_t at = symbols.out.find(" T "); at != std::string::npos; at = symbols.out.find(" T ", at + 1)) names += symbols.out.substr(at + 3, symbols.out.find('\n', at) - at - 2);
+  for (size_t at = symbols.out.find(" T "); at != std::string::npos; at = symbols.out.find(" T ", at + 1))
+    names += symbols.out.substr(at + 3, symbols.out.find('\n', at) - at - 2);
   EXPECT_EQ(names, "x\nx_defaults\nx_message\n");
-  const CommandResult cpp = run_program({"c++", "-std=c++17", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", "x.h"}, folder);
+  const CommandResult cpp =
+      run_program({"c++", "-std=c++17", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", "x.h"}, folder);
   EXPECT_EQ(cpp.status, 0) << cpp.err;
 }
 
@@ -186,12 +201,17 @@ TEST(Library, AsJson) {
   const std::string folder = new_folder();
   write(folder + "/x.tw", "program rows\naxis r, j\ninput x[r, j] : f32\ny[r] = sum[j](x)\noutput y\n");
   const std::map<std::string, std::string> environment = {{"TILEWRIGHT_CACHE_DIR", folder + "/cache"}};
-  const CommandResult r = tilewright({"build", "x.tw", "-o", "x.so", "--header", "x.h", "--source", "x.cc", "--json"}, folder, environment);
+  const CommandResult r = tilewright(
+      {"build", "x.tw", "-o", "x.so", "--header", "x.h", "--source", "x.cc", "--json"}, folder, environment);
   EXPECT_EQ(r.status, 0) << r.err;
   nlohmann::json j = nlohmann::json::parse(r.out, nullptr, false);
   EXPECT_EQ(j["bytes"], read(folder + "/x.so").size());
   j.erase("bytes");
-  EXPECT_EQ(j, nlohmann::json({{"header", "x.h"}, {"library", "x.so"}, {"name", "rows"}, {"program", "rows"}, {"source", "x.cc"}}));
+  EXPECT_EQ(j, nlohmann::json({{"header", "x.h"},
+                               {"library", "x.so"},
+                               {"name", "rows"},
+                               {"program", "rows"},
+                               {"source", "x.cc"}}));
   // The header's text stands in the source, and the same build gives the same library.
   EXPECT_EQ(read(folder + "/x.cc").find(read(folder + "/x.h")), 0u);
   const std::string first = read(folder + "/x.so");
@@ -202,10 +222,13 @@ TEST(Library, AsJson) {
 
 TEST(Library, WhatItCannotDoIsRefused) {
   const std::string folder = new_folder();
-  write(folder + "/x.tw", "axis r, j\nparam cap : bf16 = 2\ninput x[r, j] : f32\ny[r] = sum[j](x * cap)\noutput y\n");
+  write(folder + "/x.tw",
+        "axis r, j\nparam cap : bf16 = 2\ninput x[r, j] : f32\ny[r] = sum[j](x * cap)\noutput y\n");
   const CommandResult r = tilewright({"build", "x.tw", "-o", "x.so", "--header", "x.h"}, folder);
   EXPECT_EQ(r.status, 2);
-  EXPECT_EQ(r.err, "x.tw:2:1: error: param `cap` is bf16, which a library cannot round to\n  param cap : bf16 = 2\n  ^~~~~~~~~~~~~~~~~~~~\n  help: declare it f32\n");
+  EXPECT_EQ(r.err,
+            "x.tw:2:1: error: param `cap` is bf16, which a library cannot round to\n  param cap : bf16 = 2\n "
+            " ^~~~~~~~~~~~~~~~~~~~\n  help: declare it f32\n");
   EXPECT_EQ(list(folder), std::vector<std::string>{"x.tw"});
 }
 

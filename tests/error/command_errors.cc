@@ -9,7 +9,8 @@ namespace tilewright::testing {
 namespace {
 
 const char kProgram[] =
-    "program s\naxis r, j\naxis c = 8\nparam cap : f32 = 5 range(0, 100)\ninput x[r, j] : f16\ninput y[c] : f32\n"
+    "program s\naxis r, j\naxis c = 8\nparam cap : f32 = 5 range(0, 100)\ninput x[r, j] : f16\ninput y[c] : "
+    "f32\n"
     "P[r, j] = softmax[j](x * cap)\noutput P : f16\n";
 
 class CommandErrors : public ::testing::Test {
@@ -43,91 +44,144 @@ TEST_F(CommandErrors, Verbs) {
 }
 
 TEST_F(CommandErrors, UnknownOptions) {
-  EXPECT_EQ(run_refused({"--sead", "3"}), "error: no option is called `--sead`\n  help: did you mean `--seed`?\n");
-  EXPECT_EQ(run_refused({"--optimise"}), "error: no option is called `--optimise`\n  help: see tilewright run --help\n");
-  EXPECT_EQ(run_refused({"other.tw"}), "error: `other.tw` is not expected here\n  help: see tilewright run --help\n");
+  EXPECT_EQ(run_refused({"--sead", "3"}),
+            "error: no option is called `--sead`\n  help: did you mean `--seed`?\n");
+  EXPECT_EQ(run_refused({"--optimise"}),
+            "error: no option is called `--optimise`\n  help: see tilewright run --help\n");
+  EXPECT_EQ(run_refused({"other.tw"}),
+            "error: `other.tw` is not expected here\n  help: see tilewright run --help\n");
   EXPECT_EQ(run_refused({"--seed"}), "error: --seed needs a value\n  help: see tilewright run --help\n");
-  EXPECT_EQ(run_refused({"--seed", "1", "--seed", "2"}), "error: --seed is given twice\n  help: give it once\n");
-  EXPECT_EQ(refused({"derive", "s.tw", "--target", "cpu"}), "error: no option is called `--target`\n  help: see tilewright derive --help\n");
+  EXPECT_EQ(run_refused({"--seed", "1", "--seed", "2"}),
+            "error: --seed is given twice\n  help: give it once\n");
+  EXPECT_EQ(refused({"derive", "s.tw", "--target", "cpu"}),
+            "error: no option is called `--target`\n  help: see tilewright derive --help\n");
 }
 
 TEST_F(CommandErrors, Sizes) {
-  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=-1,j=3"}), "error: --size r=-1 is not a size\n  help: sizes are integers, 0 or more\n");
-  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=2.5,j=3"}), "error: --size r=2.5 is not a size\n  help: sizes are integers, 0 or more\n");
-  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=99999999999999999999,j=3"}), "error: --size r=99999999999999999999 is too large\n  help: sizes are below 2^63\n");
-  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=2,r=3"}), "error: --size names `r` twice\n  help: give it once\n");
-  EXPECT_EQ(refused({"run", "s.tw", "--size", "r"}), "error: --size `r` is not NAME=VALUE\n  help: write --size name=value\n");
-  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=2"}), "s.tw:2:9: error: nothing fixes the size of axis `j`\n  axis r, j\n          ^\n  help: give it: --size j=N\n");
+  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=-1,j=3"}),
+            "error: --size r=-1 is not a size\n  help: sizes are integers, 0 or more\n");
+  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=2.5,j=3"}),
+            "error: --size r=2.5 is not a size\n  help: sizes are integers, 0 or more\n");
+  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=99999999999999999999,j=3"}),
+            "error: --size r=99999999999999999999 is too large\n  help: sizes are below 2^63\n");
+  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=2,r=3"}),
+            "error: --size names `r` twice\n  help: give it once\n");
+  EXPECT_EQ(refused({"run", "s.tw", "--size", "r"}),
+            "error: --size `r` is not NAME=VALUE\n  help: write --size name=value\n");
+  EXPECT_EQ(refused({"run", "s.tw", "--size", "r=2"}),
+            "s.tw:2:9: error: nothing fixes the size of axis `j`\n  axis r, j\n          ^\n  help: give it: "
+            "--size j=N\n");
   EXPECT_EQ(refused({"run", "s.tw", "--size", "r=9223372036854775807,j=3"}),
-            "s.tw:5:1: error: the size of `x`, shape (9223372036854775807, 3), overflows: it would take more than 2^62 bytes\n"
+            "s.tw:5:1: error: the size of `x`, shape (9223372036854775807, 3), overflows: it would take more "
+            "than 2^62 bytes\n"
             "  input x[r, j] : f16\n  ^~~~~~~~~~~~~~~~~~~\n  help: give smaller sizes\n");
   const std::string large = refused({"run", "s.tw", "--size", "r=1000000,j=100000000"});
   EXPECT_EQ(large.substr(0, large.find(" GiB")), "error: the inputs and outputs take 372529.0") << large;
   EXPECT_EQ(large.substr(large.rfind(" GiB")), " GiB\n  help: give smaller sizes\n");
   // Also where no array is made.
   for (const char* verb : {"run", "derive", "emit"})
-    EXPECT_EQ(refused({verb, "s.tw", "--size", "q=3"}), "error: --size q=3: the program has no axis `q`\n  help: its axes are r, j, c\n");
+    EXPECT_EQ(refused({verb, "s.tw", "--size", "q=3"}),
+              "error: --size q=3: the program has no axis `q`\n  help: its axes are r, j, c\n");
   EXPECT_EQ(refused({"build", "s.tw", "-o", "s.so", "--header", "s.h", "--size", "r=3"}),
-            "error: --size r=3: a library takes this length when it runs\n  help: declare `axis r = 3` to fix it, or leave --size r out\n");
+            "error: --size r=3: a library takes this length when it runs\n  help: declare `axis r = 3` to "
+            "fix it, or leave --size r out\n");
 }
 
 TEST_F(CommandErrors, Values) {
-  EXPECT_EQ(run_refused({"--dtype", "x=f17"}), "error: --dtype x=f17: no such dtype\n  help: dtypes are f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i8 bool\n");
-  EXPECT_EQ(run_refused({"--param", "cap=abc"}), "error: --param cap=abc is not a number\n  help: write a decimal number\n");
-  EXPECT_EQ(run_refused({"--param", "cap=1e999"}), "error: --param cap=1e999 is too large for f64\n  help: write `inf` where infinity is meant\n");
-  EXPECT_EQ(run_refused({"--param", "cup=2"}), "error: --param: no param is called `cup`\n  help: did you mean `cap`?\n");
+  EXPECT_EQ(run_refused({"--dtype", "x=f17"}),
+            "error: --dtype x=f17: no such dtype\n  help: dtypes are f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 "
+            "i8 bool\n");
+  EXPECT_EQ(run_refused({"--param", "cap=abc"}),
+            "error: --param cap=abc is not a number\n  help: write a decimal number\n");
+  EXPECT_EQ(run_refused({"--param", "cap=1e999"}),
+            "error: --param cap=1e999 is too large for f64\n  help: write `inf` where infinity is meant\n");
+  EXPECT_EQ(run_refused({"--param", "cup=2"}),
+            "error: --param: no param is called `cup`\n  help: did you mean `cap`?\n");
   EXPECT_EQ(run_refused({"--param", "cap=200"}),
-            "s.tw:4:1: error: param cap is 200, outside its declared range [0, 100)\n  param cap : f32 = 5 range(0, 100)\n  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+            "s.tw:4:1: error: param cap is 200, outside its declared range [0, 100)\n  param cap : f32 = 5 "
+            "range(0, 100)\n  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
             "  help: give a value inside the range\n");
-  EXPECT_EQ(run_refused({"--seed", "-1"}), "error: --seed -1 is not an integer from 0 to 9223372036854775807\n  help: write --seed 0\n");
-  EXPECT_EQ(run_refused({"--seed", "1x"}), "error: --seed 1x is not an integer from 0 to 9223372036854775807\n  help: write --seed 0\n");
-  EXPECT_EQ(run_refused({"--threads", "100000"}), "error: --threads 100000 is not an integer from 0 to 1024\n  help: write --threads 0\n");
-  EXPECT_EQ(run_refused({"--repeat", "0"}), "error: --repeat 0 is not an integer from 1 to 1000000\n  help: write --repeat 1\n");
-  EXPECT_EQ(run_refused({"--device", "-1"}), "error: --device -1 is not an integer from 0 to 255\n  help: write --device 0\n");
+  EXPECT_EQ(run_refused({"--seed", "-1"}),
+            "error: --seed -1 is not an integer from 0 to 9223372036854775807\n  help: write --seed 0\n");
+  EXPECT_EQ(run_refused({"--seed", "1x"}),
+            "error: --seed 1x is not an integer from 0 to 9223372036854775807\n  help: write --seed 0\n");
+  EXPECT_EQ(run_refused({"--threads", "100000"}),
+            "error: --threads 100000 is not an integer from 0 to 1024\n  help: write --threads 0\n");
+  EXPECT_EQ(run_refused({"--repeat", "0"}),
+            "error: --repeat 0 is not an integer from 1 to 1000000\n  help: write --repeat 1\n");
+  EXPECT_EQ(run_refused({"--device", "-1"}),
+            "error: --device -1 is not an integer from 0 to 255\n  help: write --device 0\n");
   EXPECT_EQ(run_refused({"--stream", "q"}), "error: no axis is called `q`\n  help: choose one of r, j, c\n");
-  EXPECT_EQ(run_refused({"--map", "sm80"}), "error: no mapping is called `sm80`\n  help: did you mean `sm90`?\n");
-  EXPECT_EQ(refused({"run", "s.tw", "--target", "gpu"}), "error: no target is called `gpu`\n  help: did you mean `cpu`?\n");
-  EXPECT_EQ(refused({"run", "s.tw", "--target", "opencl"}), "error: no target is called `opencl`\n  help: choose one of cpu, cuda, interp, interp-mapped\n");
-  EXPECT_EQ(refused({"emit", "s.tw", "--stage", "asm"}), "error: no stage is called `asm`\n  help: choose one of program, plan, tile, mapped, source\n");
-  EXPECT_EQ(refused({"emit", "s.tw", "--layout", "packed"}), "error: no layout class is called `packed`\n  help: choose one of aligned, general\n");
-  EXPECT_EQ(refused({"cache", "empty"}), "error: no action is called `empty`\n  help: choose one of show, clear\n");
+  EXPECT_EQ(run_refused({"--map", "sm80"}),
+            "error: no mapping is called `sm80`\n  help: did you mean `sm90`?\n");
+  EXPECT_EQ(refused({"run", "s.tw", "--target", "gpu"}),
+            "error: no target is called `gpu`\n  help: did you mean `cpu`?\n");
+  EXPECT_EQ(refused({"run", "s.tw", "--target", "opencl"}),
+            "error: no target is called `opencl`\n  help: choose one of cpu, cuda, interp, interp-mapped\n");
+  EXPECT_EQ(refused({"emit", "s.tw", "--stage", "asm"}),
+            "error: no stage is called `asm`\n  help: choose one of program, plan, tile, mapped, source\n");
+  EXPECT_EQ(refused({"emit", "s.tw", "--layout", "packed"}),
+            "error: no layout class is called `packed`\n  help: choose one of aligned, general\n");
+  EXPECT_EQ(refused({"cache", "empty"}),
+            "error: no action is called `empty`\n  help: choose one of show, clear\n");
   EXPECT_EQ(refused({"completion", "csh"}), "error: no shell is called `csh`\n  help: did you mean `zsh`?\n");
-  EXPECT_EQ(refused({"build", "s.tw", "-o", "s.so", "--header", "s.h", "--name", "3d"}), "error: `3d` cannot name a function of C\n  help: give another name with --name\n");
+  EXPECT_EQ(refused({"build", "s.tw", "-o", "s.so", "--header", "s.h", "--name", "3d"}),
+            "error: `3d` cannot name a function of C\n  help: give another name with --name\n");
 }
 
 TEST_F(CommandErrors, Schedules) {
-  const std::string help = "  help: name a file that holds a schedule, or write clauses, such as \"stream j=128\"\n";
+  const std::string help =
+      "  help: name a file that holds a schedule, or write clauses, such as \"stream j=128\"\n";
   EXPECT_EQ(run_refused({"--schedule", "."}), "error: --schedule .: it is a folder\n" + help);
-  EXPECT_EQ(run_refused({"--schedule", "nofile.sched"}), "error: --schedule nofile.sched: there is no such file\n" + help);
-  EXPECT_EQ(run_refused({"--schedule", "no/such file"}), "error: --schedule no/such file: there is no such file\n" + help);
-  EXPECT_EQ(run_refused({"--schedule", " "}), "error: --schedule is empty\n  help: write clauses, such as \"stream j=128\", or leave the option out for the default plans\n");
+  EXPECT_EQ(run_refused({"--schedule", "nofile.sched"}),
+            "error: --schedule nofile.sched: there is no such file\n" + help);
+  EXPECT_EQ(run_refused({"--schedule", "no/such file"}),
+            "error: --schedule no/such file: there is no such file\n" + help);
+  EXPECT_EQ(run_refused({"--schedule", " "}),
+            "error: --schedule is empty\n  help: write clauses, such as \"stream j=128\", or leave the "
+            "option out for the default plans\n");
   write(folder + "/empty.sched", "");
-  EXPECT_EQ(run_refused({"--schedule", "empty.sched"}), "error: --schedule empty.sched: the file is empty\n  help: write clauses into it, such as \"stream j=128\"\n");
+  EXPECT_EQ(run_refused({"--schedule", "empty.sched"}),
+            "error: --schedule empty.sched: the file is empty\n  help: write clauses into it, such as "
+            "\"stream j=128\"\n");
   write(folder + "/comment.sched", "# nothing\n");
   EXPECT_EQ(run_refused({"--schedule", "comment.sched"}),
-            "comment.sched:1:1: error: the schedule holds no clause\n  # nothing\n  ^\n  help: write one, such as `stream j=128`, or give no schedule for the default plans\n");
+            "comment.sched:1:1: error: the schedule holds no clause\n  # nothing\n  ^\n  help: write one, "
+            "such as `stream j=128`, or give no schedule for the default plans\n");
   write(folder + "/binary.sched", std::string("stream j=4\0", 11));
-  EXPECT_EQ(run_refused({"--schedule", "binary.sched"}), "error: --schedule binary.sched: the file is not a text\n  help: name a file that holds a schedule\n");
+  EXPECT_EQ(
+      run_refused({"--schedule", "binary.sched"}),
+      "error: --schedule binary.sched: the file is not a text\n  help: name a file that holds a schedule\n");
   write(folder + "/bad.sched", "# chunks\r\nstream j=4\r\nstrem j=3\r\n");
-  EXPECT_EQ(run_refused({"--schedule", "bad.sched"}), "bad.sched:3:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you mean `stream`?\n");
+  EXPECT_EQ(run_refused({"--schedule", "bad.sched"}),
+            "bad.sched:3:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you mean "
+            "`stream`?\n");
   write(folder + "/good.sched", "# chunks\r\nstream j=2");
-  const CommandResult r = tilewright({"run", "s.tw", "--target", "interp", "--size", "r=2,j=3", "--schedule", "good.sched", "--json"}, folder);
+  const CommandResult r = tilewright(
+      {"run", "s.tw", "--target", "interp", "--size", "r=2,j=3", "--schedule", "good.sched", "--json"},
+      folder);
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("stream j=2"), std::string::npos) << r.out;
 }
 
 TEST_F(CommandErrors, Inputs) {
-  EXPECT_EQ(run_refused({"--input", "z=a.npy"}), "error: --input: no input is called `z`\n  help: inputs are x, y\n");
-  EXPECT_EQ(run_refused({"--input", "x=a.npy"}), "error: a.npy: there is no such file\n  help: name a .npy file\n");
+  EXPECT_EQ(run_refused({"--input", "z=a.npy"}),
+            "error: --input: no input is called `z`\n  help: inputs are x, y\n");
+  EXPECT_EQ(run_refused({"--input", "x=a.npy"}),
+            "error: a.npy: there is no such file\n  help: name a .npy file\n");
   EXPECT_EQ(run_refused({"--input", "x=."}), "error: .: it is a folder\n  help: name a .npy file\n");
-  EXPECT_EQ(run_refused({"--input", "x=normall"}), "error: --input x=normall: there is neither such a fill nor such a file\n  help: did you mean `normal`?\n");
+  EXPECT_EQ(run_refused({"--input", "x=normall"}),
+            "error: --input x=normall: there is neither such a fill nor such a file\n  help: did you mean "
+            "`normal`?\n");
   write(folder + "/text.npy", "hello, this is not an array");
-  EXPECT_EQ(run_refused({"--input", "x=text.npy"}), "error: text.npy: the file is not a .npy\n  help: write it with numpy.save\n");
+  EXPECT_EQ(run_refused({"--input", "x=text.npy"}),
+            "error: text.npy: the file is not a .npy\n  help: write it with numpy.save\n");
 }
 
 TEST_F(CommandErrors, OutputsAreLookedAtBeforeAnythingRuns) {
   // The size would take hours to interpret: the message comes at once.
-  const std::vector<std::string> run = {"run", "s.tw", "--target", "interp", "--size", "r=20000,j=20000", "--output"};
+  const std::vector<std::string> run = {"run",     "s.tw", "--target", "interp", "--size", "r=20000,j=20000",
+                                        "--output"};
   const auto refused_output = [&](const std::string& output) {
     std::vector<std::string> all = run;
     all.push_back(output);
@@ -135,32 +189,46 @@ TEST_F(CommandErrors, OutputsAreLookedAtBeforeAnythingRuns) {
   };
   EXPECT_EQ(refused_output("Q=a.npy"), "error: --output: no output is called `Q`\n  help: outputs are P\n");
   EXPECT_EQ(refused_output("P=."), "error: --output P=.: . is a folder\n  help: name a file in it\n");
-  EXPECT_EQ(refused_output("P=none/a.npy"), "error: --output P=none/a.npy: there is no folder none\n  help: make it, or name another file\n");
-  EXPECT_EQ(refused_output("P=s.tw/a.npy"), "error: --output P=s.tw/a.npy: s.tw is not a folder\n  help: name another file\n");
-  EXPECT_EQ(refused({"build", "s.tw", "-o", "none/s.so", "--header", "s.h"}), "error: -o none/s.so: there is no folder none\n  help: make it, or name another file\n");
-  EXPECT_EQ(refused({"build", "s.tw", "-o", "s.h", "--header", "s.h"}), "error: -o and --header go to the same file s.h\n  help: name a file for each\n");
+  EXPECT_EQ(refused_output("P=none/a.npy"),
+            "error: --output P=none/a.npy: there is no folder none\n  help: make it, or name another file\n");
+  EXPECT_EQ(refused_output("P=s.tw/a.npy"),
+            "error: --output P=s.tw/a.npy: s.tw is not a folder\n  help: name another file\n");
+  EXPECT_EQ(refused({"build", "s.tw", "-o", "none/s.so", "--header", "s.h"}),
+            "error: -o none/s.so: there is no folder none\n  help: make it, or name another file\n");
+  EXPECT_EQ(refused({"build", "s.tw", "-o", "s.h", "--header", "s.h"}),
+            "error: -o and --header go to the same file s.h\n  help: name a file for each\n");
 }
 
 TEST_F(CommandErrors, StandardOutputThatCannotBeWritten) {
   // A file may not grow here, and the signal for that is ignored.
-  const CommandResult full = run_program({"sh", "-c", "trap '' XFSZ; ulimit -f 0; exec " + command_path() + " emit s.tw --stage plan > out.txt"}, folder);
+  const CommandResult full = run_program(
+      {"sh", "-c", "trap '' XFSZ; ulimit -f 0; exec " + command_path() + " emit s.tw --stage plan > out.txt"},
+      folder);
   EXPECT_EQ(full.status, 2);
-  EXPECT_EQ(full.err, "error: standard output cannot be written: File too large\n  help: free some space, or send it elsewhere\n");
+  EXPECT_EQ(full.err,
+            "error: standard output cannot be written: File too large\n  help: free some space, or send it "
+            "elsewhere\n");
 }
 
 TEST_F(CommandErrors, Programs) {
-  EXPECT_EQ(refused({"derive", "none.tw"}), "error: cannot read none.tw: No such file or directory\n  help: give the path of a .tw file\n");
-  EXPECT_EQ(refused({"derive", "."}), "error: cannot read .: it is a folder\n  help: give the path of a .tw file\n");
+  EXPECT_EQ(refused({"derive", "none.tw"}),
+            "error: cannot read none.tw: No such file or directory\n  help: give the path of a .tw file\n");
+  EXPECT_EQ(refused({"derive", "."}),
+            "error: cannot read .: it is a folder\n  help: give the path of a .tw file\n");
   write(folder + "/empty.tw", "");
-  EXPECT_EQ(refused({"derive", "empty.tw"}), "empty.tw:1:1: error: the program has no output\n  \n  ^\n  help: define something, NAME[axes] = expression, and end with: output NAME\n");
+  EXPECT_EQ(refused({"derive", "empty.tw"}),
+            "empty.tw:1:1: error: the program has no output\n  \n  ^\n  help: define something, NAME[axes] = "
+            "expression, and end with: output NAME\n");
   write(folder + "/binary.tw", "\x80\xff\x01");
-  EXPECT_EQ(refused({"derive", "binary.tw"}), "error: binary.tw is not a text: byte 0 is not UTF-8\n  help: give the path of a .tw file\n");
+  EXPECT_EQ(refused({"derive", "binary.tw"}),
+            "error: binary.tw is not a text: byte 0 is not UTF-8\n  help: give the path of a .tw file\n");
   std::string text = kProgram, crlf;
   text.pop_back();
   for (char c : text) crlf += c == '\n' ? "\r\n" : std::string(1, c);
   write(folder + "/lines.tw", text);
   write(folder + "/crlf.tw", crlf);
-  const CommandResult lines = tilewright({"emit", "lines.tw", "--stage", "program"}, folder), windows = tilewright({"emit", "crlf.tw", "--stage", "program"}, folder);
+  const CommandResult lines = tilewright({"emit", "lines.tw", "--stage", "program"}, folder),
+                      windows = tilewright({"emit", "crlf.tw", "--stage", "program"}, folder);
   EXPECT_EQ(lines.status, 0) << lines.err;
   EXPECT_EQ(windows.out, lines.out);
   EXPECT_EQ(windows.status, 0) << windows.err;
@@ -174,9 +242,12 @@ TEST_F(CommandErrors, ALineOfAMegabyteIsCut) {
   for (int k = 0; k < 40; ++k) shown += "+ x ";
   EXPECT_EQ(refused({"derive", "long.tw"}),
             "long.tw:3:4013: error: more than 1000 operations depend on each other in one expression\n"
-            "  …" + shown + "…\n" + std::string(63, ' ') + "^\n"
-            "  help: split it into several definitions\n");
-  write(folder + "/word.tw", "axis r, j\ninput x[r, j] : f32\nP[r] = sum[j](x " + std::string(1000000, 'a') + ")\noutput P\n");
+            "  …" +
+                shown + "…\n" + std::string(63, ' ') +
+                "^\n"
+                "  help: split it into several definitions\n");
+  write(folder + "/word.tw",
+        "axis r, j\ninput x[r, j] : f32\nP[r] = sum[j](x " + std::string(1000000, 'a') + ")\noutput P\n");
   EXPECT_LT(refused({"derive", "word.tw"}).size(), 3000u);
 }
 

@@ -30,16 +30,20 @@ TEST_P(Refusals, NameTheMixingSubterm) {
     for (const Check& c : pass.state.checks) EXPECT_TRUE(c.passed) << c.what;
 }
 
-INSTANTIATE_TEST_SUITE_P(Written, Refusals,
-                         ::testing::Values(Case{"exp(u * r)", "u * r"}, Case{"sigmoid(u - r)", "sigmoid(u - r)"},
-                                           Case{"relu(u - r)", "relu(u - r)"}, Case{"round(u / r)", "round(u / r)"},
-                                           Case{"floor(u / r)", "floor(u / r)"}, Case{"tanh(u * r)", "tanh(u * r)"},
-                                           Case{"abs(u - r)", "abs(u - r)"}, Case{"f8e4m3(448 * u / r)", "f8e4m3(448 * u / r)"},
-                                           Case{"where(u < r, u, 0)", "u < r"}, Case{"max(u, r)", "max(u, r)"},
-                                           Case{"1 / (u - 2 * r)", "1 / (u - 2 * r)"}));
+INSTANTIATE_TEST_SUITE_P(
+    Written, Refusals,
+    ::testing::Values(Case{"exp(u * r)", "u * r"}, Case{"sigmoid(u - r)", "sigmoid(u - r)"},
+                      Case{"relu(u - r)", "relu(u - r)"}, Case{"round(u / r)", "round(u / r)"},
+                      Case{"floor(u / r)", "floor(u / r)"}, Case{"tanh(u * r)", "tanh(u * r)"},
+                      Case{"abs(u - r)", "abs(u - r)"}, Case{"f8e4m3(448 * u / r)", "f8e4m3(448 * u / r)"},
+                      Case{"where(u < r, u, 0)", "u < r"}, Case{"max(u, r)", "max(u, r)"},
+                      Case{"1 / (u - 2 * r)", "1 / (u - 2 * r)"}));
 
 TEST(RefusedPrograms, ATypedIntermediateIsARounding) {
-  Derived x = derived("axis i, j, e\ninput S[i, j] : f32\ninput V[j, e] : f32\nP[i, j] : bf16 = softmax[j](S)\nO[i, e] = sum[j](P * V)\noutput O\n", "j");
+  Derived x = derived(
+      "axis i, j, e\ninput S[i, j] : f32\ninput V[j, e] : f32\nP[i, j] : bf16 = softmax[j](S)\nO[i, e] = "
+      "sum[j](P * V)\noutput O\n",
+      "j");
   ASSERT_EQ(x.d.passes.size(), 2u);
   ASSERT_EQ(x.d.refusals.size(), 1u);
   EXPECT_EQ(x.d.refusals[0].span.line(), 4);
@@ -47,13 +51,18 @@ TEST(RefusedPrograms, ATypedIntermediateIsARounding) {
 }
 
 TEST(RefusedPrograms, ARunningVectorHasTheRankOfItsAxis) {
-  Derived x = derived("axis i, j, d\ninput K[j, d] : f32\nr[d] = sum[j](K)\ny[i] = sum[j](sum[d](r * K) * i)\noutput y\n", "j");
+  Derived x = derived(
+      "axis i, j, d\ninput K[j, d] : f32\nr[d] = sum[j](K)\ny[i] = sum[j](sum[d](r * K) * i)\noutput y\n",
+      "j");
   ASSERT_EQ(x.d.refusals.size(), 1u);
   EXPECT_TRUE(x.d.refusals[0].subterm.is(Op::Reduce));
 }
 
 TEST(RefusedPrograms, PassesAreCounted) {
-  Derived x = derived("axis i, j\ninput u[i, j] : f32\na[i] = max[j](u)\nb[i] = sum[j](round(u - a))\nc[i] = sum[j](round(u * b))\noutput c\n", "j");
+  Derived x = derived(
+      "axis i, j\ninput u[i, j] : f32\na[i] = max[j](u)\nb[i] = sum[j](round(u - a))\nc[i] = sum[j](round(u "
+      "* b))\noutput c\n",
+      "j");
   EXPECT_EQ(x.d.passes.size(), 3u);
   EXPECT_EQ(x.d.refusals.size(), 2u);
 }

@@ -8,7 +8,8 @@
 namespace tilewright {
 namespace {
 
-std::string refusal(const std::string& text, const CompileOptions& o, const std::function<void(Kernel&)>& run = {}) {
+std::string refusal(const std::string& text, const CompileOptions& o,
+                    const std::function<void(Kernel&)>& run = {}) {
   try {
     Kernel k(parse_program(std::make_shared<SourceText>(SourceText{"p.tw", text})), o);
     if (run) run(k);
@@ -22,7 +23,8 @@ std::string refusal(const std::string& text, const CompileOptions& o, const std:
 
 const char kRows[] = "axis r, j\ninput x[r, j] : f32\nP[r, j] = softmax[j](x)\noutput P\n";
 
-const char kShifted[] = "axis i, j\ninput x[i] : f32\ninput t[j] : i64 range(0, 3)\ny[i] = sum[j](x[i + t[j]])\noutput y\n";
+const char kShifted[] =
+    "axis i, j\ninput x[i] : f32\ninput t[j] : i64 range(0, 3)\ny[i] = sum[j](x[i + t[j]])\noutput y\n";
 
 TEST(DriverErrors, UnprovedReadOnAGpu) {
   std::vector<float> x(4), y(4);
@@ -30,10 +32,12 @@ TEST(DriverErrors, UnprovedReadOnAGpu) {
   CompileOptions o;
   o.target = Target::Cuda;
   const std::string message = refusal(kShifted, o, [&](Kernel& k) {
-    k.run({{"x", {DType::f32, x.data(), {4}, {}}}, {"t", {DType::i64, t.data(), {3}, {}}}}, {}, {{"y", {DType::f32, y.data(), {4}, {}}}});
+    k.run({{"x", {DType::f32, x.data(), {4}, {}}}, {"t", {DType::i64, t.data(), {3}, {}}}}, {},
+          {{"y", {DType::f32, y.data(), {4}, {}}}});
   });
   EXPECT_EQ(message,
-            "p.tw:2:1: error: `x` is read at an index that is not proved to lie inside it, which --target cuda does not support yet\n"
+            "p.tw:2:1: error: `x` is read at an index that is not proved to lie inside it, which --target "
+            "cuda does not support yet\n"
             "  input x[i] : f32\n"
             "  ^~~~~~~~~~~~~~~~\n"
             "  help: use --target cpu, or write the index so that its range follows from the axes\n");
@@ -43,20 +47,23 @@ TEST(DriverErrors, UnprovedReadOnAGpu) {
 TEST(DriverErrors, IndexOutsideItsArrayOnACpu) {
   const std::vector<float> x = {1, 2, 3, 4};
   std::vector<float> y(4);
-  for (const auto& [last, expected] : std::map<int64_t, std::string>{{0, "no error"},
-                                                                     {-1,
-                                                                      "p.tw:4:15: error: index -1 is outside axis i of x, which has size 4\n"
-                                                                      "  y[i] = sum[j](x[i + t[j]])\n"
-                                                                      "                ^~~~~~~~~~~\n"
-                                                                      "  help: guard the read with where(...), or correct the values it is indexed by\n"},
-                                                                     {int64_t(1) << 50,
-                                                                      "p.tw:4:15: error: index 140737488355327 is outside axis i of x, which has size 4\n"
-                                                                      "  y[i] = sum[j](x[i + t[j]])\n"
-                                                                      "                ^~~~~~~~~~~\n"
-                                                                      "  help: guard the read with where(...), or correct the values it is indexed by\n"}}) {
+  for (const auto& [last, expected] : std::map<int64_t, std::string>{
+           {0, "no error"},
+           {-1,
+            "p.tw:4:15: error: index -1 is outside axis i of x, which has size 4\n"
+            "  y[i] = sum[j](x[i + t[j]])\n"
+            "                ^~~~~~~~~~~\n"
+            "  help: guard the read with where(...), or correct the values it is indexed by\n"},
+           {int64_t(1) << 50,
+            "p.tw:4:15: error: index 140737488355327 is outside axis i of x, which has size 4\n"
+            "  y[i] = sum[j](x[i + t[j]])\n"
+            "                ^~~~~~~~~~~\n"
+            "  help: guard the read with where(...), or correct the values it is indexed by\n"}}) {
     std::vector<int64_t> t = {0, 0, last};
     const std::string message = refusal(kShifted, {}, [&](Kernel& k) {
-      k.run({{"x", {DType::f32, const_cast<float*>(x.data()), {4}, {}}}, {"t", {DType::i64, t.data(), {3}, {}}}}, {}, {{"y", {DType::f32, y.data(), {4}, {}}}});
+      k.run({{"x", {DType::f32, const_cast<float*>(x.data()), {4}, {}}},
+             {"t", {DType::i64, t.data(), {3}, {}}}},
+            {}, {{"y", {DType::f32, y.data(), {4}, {}}}});
     });
     EXPECT_EQ(message, expected);
     const std::vector<float> sums = {3, 6, 9, 12};
@@ -69,14 +76,21 @@ TEST(DriverErrors, IndexOutsideItsArrayOnACpu) {
 TEST(DriverErrors, Schedules) {
   CompileOptions o;
   o.schedule = "strem j=3";
-  EXPECT_EQ(refusal(kRows, o), "<schedule>:1:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you mean `stream`?\n");
+  EXPECT_EQ(refusal(kRows, o),
+            "<schedule>:1:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you "
+            "mean `stream`?\n");
   o.schedule = "stream r=3";
-  EXPECT_EQ(refusal(kRows, o), "<schedule>:1:8: error: the program's state runs over `j`, not over `r`\n  stream r=3\n         ^\n  help: stream `j`\n");
+  EXPECT_EQ(refusal(kRows, o),
+            "<schedule>:1:8: error: the program's state runs over `j`, not over `r`\n  stream r=3\n         "
+            "^\n  help: stream `j`\n");
   o.schedule = "group r=6/4";
-  EXPECT_EQ(refusal(kRows, o), "<schedule>:1:7: error: pieces of 4 do not divide blocks of 6\n  group r=6/4\n        ^\n  help: choose a divisor\n");
+  EXPECT_EQ(refusal(kRows, o),
+            "<schedule>:1:7: error: pieces of 4 do not divide blocks of 6\n  group r=6/4\n        ^\n  help: "
+            "choose a divisor\n");
   o.schedule = "stream j=4; split j=8";
   EXPECT_EQ(refusal(kRows, o),
-            "p.tw:4:8: error: output `P` runs along the split axis `j`: parts do not know the merged state when they store it\n  output P\n         ^\n  help: drop `split`\n");
+            "p.tw:4:8: error: output `P` runs along the split axis `j`: parts do not know the merged state "
+            "when they store it\n  output P\n         ^\n  help: drop `split`\n");
 }
 
 TEST(DriverErrors, ASchedulesClausesAreGivenOnce) {
@@ -86,20 +100,29 @@ TEST(DriverErrors, ASchedulesClausesAreGivenOnce) {
     return refusal(kRows, o);
   };
   EXPECT_EQ(message("stream j=4; stages 1; stream j=8"),
-            "<schedule>:1:23: error: `stream` is given twice; the first stands at line 1, column 1\n  stream j=4; stages 1; stream j=8\n                        ^~~~~~\n  help: give it once\n");
+            "<schedule>:1:23: error: `stream` is given twice; the first stands at line 1, column 1\n  stream "
+            "j=4; stages 1; stream j=8\n                        ^~~~~~\n  help: give it once\n");
   EXPECT_EQ(message("guard always\nguard moved"),
-            "<schedule>:2:1: error: `guard` is given twice; the first stands at line 1, column 1\n  guard moved\n  ^~~~~\n  help: give it once\n");
+            "<schedule>:2:1: error: `guard` is given twice; the first stands at line 1, column 1\n  guard "
+            "moved\n  ^~~~~\n  help: give it once\n");
   EXPECT_EQ(message("stream j=4; resident j=8"),
-            "<schedule>:1:13: error: `resident` contradicts `stream` at line 1, column 1\n  stream j=4; resident j=8\n              ^~~~~~~~\n"
+            "<schedule>:1:13: error: `resident` contradicts `stream` at line 1, column 1\n  stream j=4; "
+            "resident j=8\n              ^~~~~~~~\n"
             "  help: an axis is either streamed or held whole: give one of them\n");
   EXPECT_EQ(message("group r=2; group r=3"),
-            "<schedule>:1:12: error: `group` is given twice; the first stands at line 1, column 1\n  group r=2; group r=3\n             ^~~~~\n"
+            "<schedule>:1:12: error: `group` is given twice; the first stands at line 1, column 1\n  group "
+            "r=2; group r=3\n             ^~~~~\n"
             "  help: give all cuts in one clause: `group i=128/64, h=1`\n");
-  EXPECT_EQ(message("stages 99999999999"), "<schedule>:1:8: error: 99999999999 is too many\n  stages 99999999999\n         ^~~~~~~~~~~\n  help: write `stages 2`; the number is at most 1024\n");
+  EXPECT_EQ(message("stages 99999999999"),
+            "<schedule>:1:8: error: 99999999999 is too many\n  stages 99999999999\n         ^~~~~~~~~~~\n  "
+            "help: write `stages 2`; the number is at most 1024\n");
   EXPECT_EQ(message("  # a comment"),
-            "<schedule>:1:1: error: the schedule holds no clause\n    # a comment\n  ^\n  help: write one, such as `stream j=128`, or give no schedule for the default plans\n");
+            "<schedule>:1:1: error: the schedule holds no clause\n    # a comment\n  ^\n  help: write one, "
+            "such as `stream j=128`, or give no schedule for the default plans\n");
   o.schedule_name = "rows.sched";
-  EXPECT_EQ(message("strem j=3"), "rows.sched:1:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you mean `stream`?\n");
+  EXPECT_EQ(message("strem j=3"),
+            "rows.sched:1:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you "
+            "mean `stream`?\n");
 }
 
 }  // namespace

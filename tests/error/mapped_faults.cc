@@ -11,19 +11,23 @@ using Kind = MappedFault::Kind;
 using Mode = Adversary::Mode;
 
 /// Runs under every mode and some seeds. Each run must fault; `kinds` are what is allowed, the first must be among what is found.
-void expect_fault(const MappedSample& s, std::vector<Kind> kinds, const std::vector<std::string>& words, int seeds = 4) {
+void expect_fault(const MappedSample& s, std::vector<Kind> kinds, const std::vector<std::string>& words,
+                  int seeds = 4) {
   bool first = false;
   for (Mode mode : {Mode::Random, Mode::Eager, Mode::Lazy}) {
     for (int seed = 0; seed < seeds; ++seed) {
       try {
         double difference = s.run({uint64_t(seed), mode});
-        ADD_FAILURE() << "not found in mode " << int(mode) << ", seed " << seed << "; values differ by " << difference;
+        ADD_FAILURE() << "not found in mode " << int(mode) << ", seed " << seed << "; values differ by "
+                      << difference;
         return;
       } catch (const MappedFault& f) {
-        EXPECT_NE(std::find(kinds.begin(), kinds.end(), f.kind), kinds.end()) << "mode " << int(mode) << ", seed " << seed << ": " << f.what();
+        EXPECT_NE(std::find(kinds.begin(), kinds.end(), f.kind), kinds.end())
+            << "mode " << int(mode) << ", seed " << seed << ": " << f.what();
         if (f.kind != kinds[0]) continue;
         first = true;
-        for (const std::string& word : words) EXPECT_NE(std::string(f.what()).find(word), std::string::npos) << word << " in: " << f.what();
+        for (const std::string& word : words)
+          EXPECT_NE(std::string(f.what()).find(word), std::string::npos) << word << " in: " << f.what();
       }
     }
   }
@@ -158,9 +162,12 @@ TEST_F(MappedFaults, AccumulatorScaledInFlight) {
   MappedLoop* loop = find_op<MappedLoop>(compute());
   MapOp* clear = find_op<MapOp>(compute());
   MapOp scale = *clear;
-  scale.value = read(clear->buffer, {Expr(s.kernel().buffer(clear->buffer).axes[0]), Expr(s.kernel().buffer(clear->buffer).axes[1])}) * 2;
+  scale.value = read(clear->buffer, {Expr(s.kernel().buffer(clear->buffer).axes[0]),
+                                     Expr(s.kernel().buffer(clear->buffer).axes[1])}) *
+                2;
   // After the wait for the first product, before that for the second.
-  auto at = std::find_if(loop->body.begin(), loop->body.end(), [](const MappedOp& op) { return std::holds_alternative<Arrive>(op.node); });
+  auto at = std::find_if(loop->body.begin(), loop->body.end(),
+                         [](const MappedOp& op) { return std::holds_alternative<Arrive>(op.node); });
   loop->body.insert(at + 1, {scale, ""});
   expect_fault(s, {Kind::InFlight}, {"o = o", "in flight", "t = 1"});
 }
@@ -170,7 +177,8 @@ TEST_F(MappedFaults, RegisterOperandRewrittenInFlight) {
   MappedLoop* loop = find_op<MappedLoop>(compute());
   MappedOp lift = loop->body.back();
   loop->body.pop_back();
-  auto at = std::find_if(loop->body.begin(), loop->body.end(), [](const MappedOp& op) { return std::holds_alternative<Arrive>(op.node); });
+  auto at = std::find_if(loop->body.begin(), loop->body.end(),
+                         [](const MappedOp& op) { return std::holds_alternative<Arrive>(op.node); });
   loop->body.insert(at + 1, lift);
   expect_fault(s, {Kind::InFlight}, {"P is written while a product that reads it"});
 }
@@ -197,7 +205,8 @@ TEST_F(MappedFaults, TooFewArrivals) {
 
 TEST_F(MappedFaults, ArrivesTwice) {
   MappedLoop* loop = find_op<MappedLoop>(compute());
-  auto at = std::find_if(loop->body.begin(), loop->body.end(), [](const MappedOp& op) { return std::holds_alternative<Arrive>(op.node); });
+  auto at = std::find_if(loop->body.begin(), loop->body.end(),
+                         [](const MappedOp& op) { return std::holds_alternative<Arrive>(op.node); });
   MappedOp again = *at;
   loop->body.insert(at, again);
   expect_fault(s, {Kind::BarrierMismatch}, {"more arrivals than the 8 of its phase"});
@@ -237,9 +246,14 @@ TEST_F(MappedFaults, FragmentInAnotherOrder) {
   for (Buffer& b : s.kernel().buffers) {
     if (b.sym.name() != "P") continue;
     // Rows g and g + 8 exchanged with the columns 8 apart: a legal layout, and not the operand's.
-    b.layout = Layout({128, 64}, {{0, 8, 1, Digit::To::Owner, 4}, {0, 2, 8, Digit::To::Offset, 4}, {0, 4, 16, Digit::To::Owner, 32},
-                                  {0, 2, 64, Digit::To::Owner, 128}, {1, 2, 1, Digit::To::Offset, 1}, {1, 4, 2, Digit::To::Owner, 1},
-                                  {1, 2, 8, Digit::To::Offset, 2}, {1, 4, 16, Digit::To::Offset, 8}});
+    b.layout = Layout({128, 64}, {{0, 8, 1, Digit::To::Owner, 4},
+                                  {0, 2, 8, Digit::To::Offset, 4},
+                                  {0, 4, 16, Digit::To::Owner, 32},
+                                  {0, 2, 64, Digit::To::Owner, 128},
+                                  {1, 2, 1, Digit::To::Offset, 1},
+                                  {1, 4, 2, Digit::To::Owner, 1},
+                                  {1, 2, 8, Digit::To::Offset, 2},
+                                  {1, 4, 16, Digit::To::Offset, 8}});
   }
   expect_fault(s, {Kind::Placement}, {"wgmma.m64n64k16.f16.rs", "fragments of 64 rows"});
 }
@@ -260,7 +274,8 @@ TEST_F(MappedFaults, BarrierThatOneRoleNeverReaches) {
 }
 
 TEST_F(MappedFaults, BarrierInAVoteOfAWarp) {
-  auto barrier = std::find_if(compute().begin(), compute().end(), [](const MappedOp& op) { return std::holds_alternative<Barrier>(op.node); });
+  auto barrier = std::find_if(compute().begin(), compute().end(),
+                              [](const MappedOp& op) { return std::holds_alternative<Barrier>(op.node); });
   const Buffer& o = s.kernel().buffers.back();
   Expr value = read(o.sym, {Expr(o.axes[0]), Expr(o.axes[1])});
   *barrier = {Vote{less(value, 1000), o.axes, {}, {}, Scope::Warp, {*barrier}, {}}, ""};
@@ -274,7 +289,8 @@ TEST_F(MappedFaults, OperandOverwrittenInFlight) {
   for (const Buffer& b : s.kernel().buffers)
     if (b.sym.name() == "out") clear.buffer = b.sym;
   clear.value = 0;
-  auto at = std::find_if(loop->body.begin(), loop->body.end(), [](const MappedOp& op) { return std::holds_alternative<Commit>(op.node); });
+  auto at = std::find_if(loop->body.begin(), loop->body.end(),
+                         [](const MappedOp& op) { return std::holds_alternative<Commit>(op.node); });
   loop->body.insert(at + 1, {clear, ""});
   expect_fault(s, {Kind::Race}, {"out = 0", "out is written while a product may read it", "t = 1"});
 }
@@ -285,7 +301,8 @@ TEST_F(MappedFaults, OperandWrittenBetweenGroups) {
   for (const Buffer& b : s.kernel().buffers)
     if (b.sym.name() == "out") clear.buffer = b.sym;
   clear.value = 0;
-  auto at = std::find_if(compute().begin(), compute().end(), [](const MappedOp& op) { return std::holds_alternative<WaitGroup>(op.node); });
+  auto at = std::find_if(compute().begin(), compute().end(),
+                         [](const MappedOp& op) { return std::holds_alternative<WaitGroup>(op.node); });
   compute().insert(at + 1, {clear, ""});
   expect_fault(s, {Kind::Race}, {"out = 0", "out is written while a product may read it"});
 }
@@ -313,12 +330,18 @@ TEST(MappedFaultsOfThreads, MissingBarrierBeforeTheNextCopy) {
 TEST(MappedFaultsOfThreads, AnotherThreadHoldsTheElement) {
   MappedSample s = plain_sample();
   for (Buffer& b : s.kernel().buffers)
-    if (b.sym.name() == "o") b.layout = Layout({16, 8}, {{0, 16, 1, Digit::To::Owner, 1}, {1, 4, 1, Digit::To::Owner, 16}, {1, 2, 4, Digit::To::Offset, 1}});
+    if (b.sym.name() == "o")
+      b.layout = Layout({16, 8}, {{0, 16, 1, Digit::To::Owner, 1},
+                                  {1, 4, 1, Digit::To::Owner, 16},
+                                  {1, 2, 4, Digit::To::Offset, 1}});
   MapOp* clear = find_op<MapOp>(s.role("threads").body);
   const Buffer &o = s.kernel().buffer(clear->buffer), &scores = s.kernel().buffers[4];
   Ops more{{MapOp{scores.sym, 0, {}, {}}, ""}};
   // A row sum read by threads that hold other rows.
-  Buffer row{.sym = Sym::fresh({.name = "row", .kind = SymbolKind::Tile}), .axes = {o.axes[0]}, .layout = scores.layout.reduce_axis(1), .role = 0};
+  Buffer row{.sym = Sym::fresh({.name = "row", .kind = SymbolKind::Tile}),
+             .axes = {o.axes[0]},
+             .layout = scores.layout.reduce_axis(1),
+             .role = 0};
   more.push_back({MapOp{row.sym, 1, {}, {}}, ""});
   more.push_back({MapOp{o.sym, read(row.sym, {Expr(row.axes[0])}), {}, {}}, ""});
   s.kernel().buffers.push_back(row);
@@ -331,7 +354,8 @@ TEST(MappedFaultsOfThreads, TwoBlocksStoreTheSameElement) {
   MappedSample s = plain_sample();
   StoreOut* store = find_op<StoreOut>(s.role("threads").body);
   store->frame[0].origin = 0;
-  expect_fault(s, {Kind::Race}, {"two blocks of this launch write different values to the same element of O", "block 1"}, 1);
+  expect_fault(s, {Kind::Race},
+               {"two blocks of this launch write different values to the same element of O", "block 1"}, 1);
 }
 
 TEST(MappedFaultsOfTasks, ViewOutsideItsArray) {

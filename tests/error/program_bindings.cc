@@ -16,7 +16,8 @@ struct Given {
 
 /// The message that binding `arrays` and evaluating the first output gives.
 std::string message(const std::string& text, const std::map<std::string, Given>& arrays,
-                    const std::map<std::string, int64_t>& sizes = {}, const std::map<std::string, double>& params = {}) {
+                    const std::map<std::string, int64_t>& sizes = {},
+                    const std::map<std::string, double>& params = {}) {
   try {
     const Program p = parse_program(std::make_shared<SourceText>(SourceText{"t.tw", text}));
     std::map<std::string, std::vector<int64_t>> shapes;
@@ -26,7 +27,8 @@ std::string message(const std::string& text, const std::map<std::string, Given>&
       shapes[name] = a.shape;
       std::vector<char>& bytes_of = storage[name];
       bytes_of.resize(a.values.size() * size_t(bytes(a.dtype)) + 1);
-      for (size_t k = 0; k < a.values.size(); ++k) store_element(a.dtype, bytes_of.data(), int64_t(k), a.values[k]);
+      for (size_t k = 0; k < a.values.size(); ++k)
+        store_element(a.dtype, bytes_of.data(), int64_t(k), a.values[k]);
       views[name] = {a.dtype, bytes_of.data(), a.shape, {}};
     }
     const Sizes bound = bind_sizes(p, shapes, sizes);
@@ -39,8 +41,10 @@ std::string message(const std::string& text, const std::map<std::string, Given>&
   return "no error";
 }
 
-const char* const kProduct = "axis i, j, k\ninput A[i, k] : f32\ninput B[k, j] : f32\ny[i, j] = sum[k](A * B)\noutput y\n";
-const char* const kGrouped = "axis k, g\naxis d = 4\ninput Q[(k g), d] : f16\ny[k] = sum[g, d](Q[(k g), d])\noutput y\n";
+const char* const kProduct =
+    "axis i, j, k\ninput A[i, k] : f32\ninput B[k, j] : f32\ny[i, j] = sum[k](A * B)\noutput y\n";
+const char* const kGrouped =
+    "axis k, g\naxis d = 4\ninput Q[(k g), d] : f16\ny[k] = sum[g, d](Q[(k g), d])\noutput y\n";
 const char* const kGather =
     "axis i, j\ninput x[j] : f32\ninput t[i] : i32\ninput u[i] : i32 range(0, size(j))\ninput m[i] : bool\n"
     "a[i] = x[t]\nb[i] = where(m, x[t], 0) + 6 // t\noutput a, b\n";
@@ -112,7 +116,9 @@ t.tw:1:6: error: nothing fixes the size of axes `k`, `g`
 }
 
 TEST(ProgramBindings, SizesThatOverflow) {
-  EXPECT_EQ(message("axis i, j\ny[i, j] = i\noutput y\n", {}, {{"i", int64_t(1) << 40}, {"j", int64_t(1) << 40}}), R"(
+  EXPECT_EQ(
+      message("axis i, j\ny[i, j] = i\noutput y\n", {}, {{"i", int64_t(1) << 40}, {"j", int64_t(1) << 40}}),
+      R"(
 t.tw:3:8: error: the size of `y`, shape (1099511627776, 1099511627776), overflows: it would take more than 2^62 bytes
   output y
          ^
@@ -133,7 +139,8 @@ t.tw:1:9: error: the size of axis `n`: size overflows 64 bits
 }
 
 TEST(ProgramBindings, UnknownNames) {
-  EXPECT_EQ(message(kProduct, {{"A", {DType::f32, {1, 1}, {1}}}, {"C", {DType::f32, {1, 1}, {1}}}}, {{"j", 1}}), R"(
+  EXPECT_EQ(
+      message(kProduct, {{"A", {DType::f32, {1, 1}, {1}}}, {"C", {DType::f32, {1, 1}, {1}}}}, {{"j", 1}}), R"(
 error: the program has no input `C`
   help: its inputs are A, B
 )");
@@ -169,13 +176,17 @@ t.tw:2:1: error: param `cap` has no value
 }
 
 TEST(ProgramBindings, Ranges) {
-  EXPECT_EQ(message("axis i\nparam cap : f32 range(1, 100)\ny[i] = cap\noutput y\n", {}, {{"i", 1}}, {{"cap", NAN}}), R"(
+  EXPECT_EQ(message("axis i\nparam cap : f32 range(1, 100)\ny[i] = cap\noutput y\n", {}, {{"i", 1}},
+                    {{"cap", NAN}}),
+            R"(
 t.tw:2:1: error: param `cap` is nan, outside its declared range [1, 100)
   param cap : f32 range(1, 100)
   ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~
   help: give a value inside; the upper end is excluded
 )");
-  EXPECT_EQ(message("axis i\ninput t[i] : i32 range(0, size(i))\ny[i] = t\noutput y\n", {{"t", {DType::i32, {3}, {0, 3, 1}}}}), R"(
+  EXPECT_EQ(message("axis i\ninput t[i] : i32 range(0, size(i))\ny[i] = t\noutput y\n",
+                    {{"t", {DType::i32, {3}, {0, 3, 1}}}}),
+            R"(
 t.tw:2:1: error: input `t` holds 3, outside its declared range [0, 3)
   input t[i] : i32 range(0, size(i))
   ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~

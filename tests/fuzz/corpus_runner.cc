@@ -28,12 +28,54 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-const std::vector<std::string> scraps = {
-    "(",       ")",        "[",      "]",     ",",      "=",      "\n",          "#",         "\t",      " axis ",  "-",
-    "**",      "not ",     "sum[j]", "i",     "0",      "1e",     "->",          ":",         "f16",     "\xC3",    "size(",
-    "where(",  ";",        "output ", "inf",  "topk[v -> n](", "softmax[j](", " and ", " or ", "9223372036854775807", "1e308",
-    " // ",    " % ",      "== ",    "-inf",  "input ", " range(0, ", "let ",    "param ",    "bool",    "true",   "((((((((",
-    "a[i, j]", "1 / 3 * ", "\0",     "bf16(", "axis n = 0\n"};
+const std::vector<std::string> scraps = {"(",
+                                         ")",
+                                         "[",
+                                         "]",
+                                         ",",
+                                         "=",
+                                         "\n",
+                                         "#",
+                                         "\t",
+                                         " axis ",
+                                         "-",
+                                         "**",
+                                         "not ",
+                                         "sum[j]",
+                                         "i",
+                                         "0",
+                                         "1e",
+                                         "->",
+                                         ":",
+                                         "f16",
+                                         "\xC3",
+                                         "size(",
+                                         "where(",
+                                         ";",
+                                         "output ",
+                                         "inf",
+                                         "topk[v -> n](",
+                                         "softmax[j](",
+                                         " and ",
+                                         " or ",
+                                         "9223372036854775807",
+                                         "1e308",
+                                         " // ",
+                                         " % ",
+                                         "== ",
+                                         "-inf",
+                                         "input ",
+                                         " range(0, ",
+                                         "let ",
+                                         "param ",
+                                         "bool",
+                                         "true",
+                                         "((((((((",
+                                         "a[i, j]",
+                                         "1 / 3 * ",
+                                         "\0",
+                                         "bf16(",
+                                         "axis n = 0\n"};
 
 class Mutator {
  public:
@@ -71,7 +113,9 @@ class Mutator {
   /// One word becomes another one of the text.
   void swap_words(std::string& text) {
     const auto word = [&](size_t from) {
-      const auto is = [&](size_t k) { return std::isalnum(static_cast<unsigned char>(text[k])) || text[k] == '_'; };
+      const auto is = [&](size_t k) {
+        return std::isalnum(static_cast<unsigned char>(text[k])) || text[k] == '_';
+      };
       while (from < text.size() && !is(from)) ++from;
       size_t end = from;
       while (end < text.size() && is(end)) ++end;
@@ -106,7 +150,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> names, corpus;
   for (int k = 1; k < argc; ++k)
     for (const auto& entry : std::filesystem::directory_iterator(argv[k]))
-      if (entry.is_regular_file() && entry.path().extension() == ".tw") names.push_back(entry.path().string());
+      if (entry.is_regular_file() && entry.path().extension() == ".tw")
+        names.push_back(entry.path().string());
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     std::ifstream file(name, std::ios::binary);
@@ -119,8 +164,8 @@ int main(int argc, char** argv) {
   }
   const uint64_t executions = number_from("TILEWRIGHT_FUZZ_EXECUTIONS", default_executions);
   const uint64_t seed = number_from("TILEWRIGHT_FUZZ_SEED", default_seed);
-  std::printf("%zu files, then %llu mutations with seed %llu\n", corpus.size(), (unsigned long long)executions,
-              (unsigned long long)seed);
+  std::printf("%zu files, then %llu mutations with seed %llu\n", corpus.size(),
+              (unsigned long long)executions, (unsigned long long)seed);
   std::fflush(stdout);
   Mutator mutator(seed, corpus);
   double slowest = 0;

@@ -28,8 +28,9 @@ std::string Generator::exact(int depth) {
 
 std::string Generator::score(int depth) {
   if (depth <= 0)
-    return one({"x", "b", "sum[d](q * k)", "sum[d](q * k) / sqrt(size(d))", "x * b", "x - b", "x + 0.125 * (j - r)",
-                "sum[d](q[r, d] * k[j, d]) * x", "sum[d](q * k) + b", "a + x", "u[g] + x"});
+    return one({"x", "b", "sum[d](q * k)", "sum[d](q * k) / sqrt(size(d))", "x * b", "x - b",
+                "x + 0.125 * (j - r)", "sum[d](q[r, d] * k[j, d]) * x", "sum[d](q * k) + b", "a + x",
+                "u[g] + x"});
   const std::string s = score(depth - 1);
   switch (pick(11)) {
     case 0: return "cap * tanh((" + s + ") / cap)";
@@ -48,8 +49,8 @@ std::string Generator::score(int depth) {
 
 std::string Generator::mask(int depth) {
   if (depth <= 0)
-    return one({"j <= r + size(j) - size(r)", "r - j < w", "j < n", "g == h", "m", "j % 3 != 1", "j >= 2", "x > 0",
-                "j < n[r] and j > 0", "i64(g) == r % 3", "j // 4 <= r // 2", "b < x"});
+    return one({"j <= r + size(j) - size(r)", "r - j < w", "j < n", "g == h", "m", "j % 3 != 1", "j >= 2",
+                "x > 0", "j < n[r] and j > 0", "i64(g) == r % 3", "j // 4 <= r // 2", "b < x"});
   switch (pick(3)) {
     case 0: return "(" + mask(depth - 1) + ") and (" + mask(depth - 1) + ")";
     case 1: return "(" + mask(depth - 1) + ") or (" + mask(depth - 1) + ")";
@@ -59,10 +60,12 @@ std::string Generator::mask(int depth) {
 
 std::string Generator::weight() {
   if (all_ && chance(25))
-    return one({"exp(c - max[j](c))", "where(c == -inf, 0, exp(c - max[j](c)))", "exp2(c - logsumexp[j](c))"});
-  return one({"softmax[j](c)", "exp(0.1 * c)", "where(m, x, 0)", "x - mean[j](x)", "(x - mean[j](x)) * rsqrt(var[j](x) + 0.01)",
-              "x", "s * rsqrt(mean[j](s ** 2) + 0.01)", "s / (1 + max[j](abs(s)))", "relu(s - b)", "bf16(softmax[j](c))",
-              "tanh(s) * softmax[j](c)", "where(j < n, s, 0)", "max(s, 0) / (1 + sum[j](max(s, 0)))"});
+    return one(
+        {"exp(c - max[j](c))", "where(c == -inf, 0, exp(c - max[j](c)))", "exp2(c - logsumexp[j](c))"});
+  return one({"softmax[j](c)", "exp(0.1 * c)", "where(m, x, 0)", "x - mean[j](x)",
+              "(x - mean[j](x)) * rsqrt(var[j](x) + 0.01)", "x", "s * rsqrt(mean[j](s ** 2) + 0.01)",
+              "s / (1 + max[j](abs(s)))", "relu(s - b)", "bf16(softmax[j](c))", "tanh(s) * softmax[j](c)",
+              "where(j < n, s, 0)", "max(s, 0) / (1 + sum[j](max(s, 0)))"});
 }
 
 std::string Generator::statistic() {
@@ -117,20 +120,20 @@ Generated Generator::program() {
     }
   }
   const std::string real = one({"f32", "f32", "f16", "bf16"});
-  const std::pair<std::string, std::string> inputs[] = {
-      {"x", "input x[r, j] : " + real},
-      {"q", "input q[r, d] : " + real},
-      {"k", "input k[j, d] : " + real},
-      {"v", "input v[j, e] : " + real},
-      {"b", "input b[j] : f32"},
-      {"a", "input a[r] : f32"},
-      {"u", "input u[f] : f32"},
-      {"n", "input n[r] : i32 range(0, size(j) + 1)"},
-      {"g", "input g[j] : i32 range(0, 3)"},
-      {"h", "input h[r] : i32 range(0, 3)"},
-      {"m", "input m[r, j] : bool"}};
+  const std::pair<std::string, std::string> inputs[] = {{"x", "input x[r, j] : " + real},
+                                                        {"q", "input q[r, d] : " + real},
+                                                        {"k", "input k[j, d] : " + real},
+                                                        {"v", "input v[j, e] : " + real},
+                                                        {"b", "input b[j] : f32"},
+                                                        {"a", "input a[r] : f32"},
+                                                        {"u", "input u[f] : f32"},
+                                                        {"n", "input n[r] : i32 range(0, size(j) + 1)"},
+                                                        {"g", "input g[j] : i32 range(0, 3)"},
+                                                        {"h", "input h[r] : i32 range(0, 3)"},
+                                                        {"m", "input m[r, j] : bool"}};
   Generated out;
-  out.text = "axis r, j\naxis d = " + one({"1", "2", "4", "8"}) + ", e = " + one({"1", "3", "4", "8"}) + ", f = 3\n";
+  out.text =
+      "axis r, j\naxis d = " + one({"1", "2", "4", "8"}) + ", e = " + one({"1", "3", "4", "8"}) + ", f = 3\n";
   if (mentions(body, "cap")) out.text += "param cap : f32 = 2 range(1, 9)\n";
   if (mentions(body, "w")) out.text += "param w : i32 = 3\n";
   for (const auto& [name, line] : inputs)

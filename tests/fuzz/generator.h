@@ -25,12 +25,12 @@ class Generator {
   bool chance(int percent) { return pick(100) < percent; }
   std::string one(std::initializer_list<const char*> all) { return all.begin()[pick(int(all.size()))]; }
 
-  std::string exact(int depth);      ///< over r and j, computed without rounding that differs between orders
-  std::string score(int depth);      ///< over r and j, of moderate size
-  std::string mask(int depth);       ///< over r and j
-  std::string weight();              ///< over r and j, from the masked scores c
-  std::string statistic();           ///< over r, a reduction along j
-  std::string combined(int depth);   ///< over r, of the statistics t0, t1, …
+  std::string exact(int depth);     ///< over r and j, computed without rounding that differs between orders
+  std::string score(int depth);     ///< over r and j, of moderate size
+  std::string mask(int depth);      ///< over r and j
+  std::string weight();             ///< over r and j, from the masked scores c
+  std::string statistic();          ///< over r, a reduction along j
+  std::string combined(int depth);  ///< over r, of the statistics t0, t1, …
 
   std::mt19937_64 random_;
   bool all_;

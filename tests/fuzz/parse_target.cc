@@ -27,7 +27,8 @@ void check(const std::string& text) {
   } catch (const UserError& e) {
     if (e.diagnostics().empty() || e.diagnostics().size() > 20) fail("not 1 to 20 messages", text);
     for (const Diagnostic& d : e.diagnostics()) {
-      if (!d.span || d.span.begin > d.span.end || d.span.end > text.size()) fail("a message outside the text: " + d.what, text);
+      if (!d.span || d.span.begin > d.span.end || d.span.end > text.size())
+        fail("a message outside the text: " + d.what, text);
       if (d.render().find(d.what) == std::string::npos) fail("a message is not shown: " + d.what, text);
     }
     return;

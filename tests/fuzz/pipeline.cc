@@ -62,7 +62,8 @@ bool close(const OutputCheck& c, const Program& p) {
   for (const Output& o : p.outputs)
     if (o.sym.name() == c.name && !is_float(o.dtype)) return false;
   return std::isfinite(c.got) && std::isfinite(c.expected) &&
-         c.comparison.error <= 64 * c.comparison.tolerance + 8 * std::ldexp(1 + std::fabs(c.expected), -bits - 1);
+         c.comparison.error <=
+             64 * c.comparison.tolerance + 8 * std::ldexp(1 + std::fabs(c.expected), -bits - 1);
 }
 
 Result run(const Generated& g, Target target, uint64_t seed) {
@@ -79,9 +80,10 @@ Result run(const Generated& g, Target target, uint64_t seed) {
     session.run(0, 1);
     for (const OutputCheck& c : session.check()) {
       if (!close(c, p))
-        return {Outcome::Wrong, fmt::format("output {} [{}] is {} and should be {}: error {} over {}; {}; plan {}", c.name,
-                                            shape_text(c.index), c.got, c.expected, c.comparison.error,
-                                            c.comparison.tolerance, c.comparison.reason, session.kernel().last_plan())};
+        return {Outcome::Wrong,
+                fmt::format("output {} [{}] is {} and should be {}: error {} over {}; {}; plan {}", c.name,
+                            shape_text(c.index), c.got, c.expected, c.comparison.error,
+                            c.comparison.tolerance, c.comparison.reason, session.kernel().last_plan())};
     }
   } catch (const UserError& e) {
     return {Outcome::Refused, e.diagnostics()[0].what};
@@ -133,7 +135,8 @@ int main_of(const std::vector<std::string>& folders) {
   int counts[4] = {0, 0, 0, 0};
   for (uint64_t k = 0; k < programs; ++k) {
     const Generated g = Generator(seed + k, all).program();
-    const std::string shown = fmt::format("seed {}, r={} j={}, schedule \"{}\"\n{}", seed + k, g.sizes.at("r"), g.sizes.at("j"), g.schedule, g.text);
+    const std::string shown = fmt::format("seed {}, r={} j={}, schedule \"{}\"\n{}", seed + k,
+                                          g.sizes.at("r"), g.sizes.at("j"), g.schedule, g.text);
     const size_t length = std::min(shown.size(), sizeof now_running - 1);
     std::copy_n(shown.begin(), length, now_running);
     now_running[length] = 0;
@@ -151,14 +154,16 @@ int main_of(const std::vector<std::string>& folders) {
       ++counts[int(r.outcome)];
       if (r.outcome == Outcome::Wrong) fmt::print("WRONG on {}: {}\n{}\n", name(target), r.message, shown);
       if (r.outcome == Outcome::Stopped)
-        fmt::print("stopped: {}{}\n", r.message, verbose ? "\n" + shown : fmt::format(" (seed {})", seed + k));
-      if (verbose && r.outcome == Outcome::Refused) fmt::print("refused on {}: {} (seed {})\n", name(target), r.message, seed + k);
+        fmt::print("stopped: {}{}\n", r.message,
+                   verbose ? "\n" + shown : fmt::format(" (seed {})", seed + k));
+      if (verbose && r.outcome == Outcome::Refused)
+        fmt::print("refused on {}: {} (seed {})\n", name(target), r.message, seed + k);
       if (verbose && seconds > 1) fmt::print("{:.1f} s for seed {}\n", seconds, seed + k);
       std::fflush(stdout);
     }
   }
-  fmt::print("{} right, {} refused, {} stopped by internal checks, {} wrong\n", counts[0], counts[1], counts[2],
-             counts[3]);
+  fmt::print("{} right, {} refused, {} stopped by internal checks, {} wrong\n", counts[0], counts[1],
+             counts[2], counts[3]);
   if (counts[0] < 3 * (counts[1] + counts[2])) {
     fmt::print("too few run for the comparison to mean much\n");
     return 1;

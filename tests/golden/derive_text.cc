@@ -18,7 +18,9 @@ TEST(DeriveText, Softmax) { expect_golden("derive/softmax.txt", text(programs::s
 TEST(DeriveText, Layernorm) { expect_golden("derive/layernorm.txt", text(programs::layernorm, "c")); }
 TEST(DeriveText, Backward) { expect_golden("derive/backward.txt", text(programs::backward, "j")); }
 TEST(DeriveText, Unsafe) { expect_golden("derive/unsafe_softmax.txt", text(programs::unsafe_softmax, "j")); }
-TEST(DeriveText, Refused) { expect_golden("derive/refused.txt", text(programs::with_earlier_maximum("round(u / r)"), "j")); }
+TEST(DeriveText, Refused) {
+  expect_golden("derive/refused.txt", text(programs::with_earlier_maximum("round(u / r)"), "j"));
+}
 
 TEST(DeriveText, Json) {
   Derived x = derived(programs::causal, "j");
@@ -27,7 +29,8 @@ TEST(DeriveText, Json) {
   EXPECT_EQ(j["passes"], 1);
   ASSERT_EQ(j["reductions"].size(), 3u);
   for (auto& r : j["reductions"])
-    for (const char* field : {"family", "state", "repair", "merge", "finish", "proofs"}) EXPECT_TRUE(r.contains(field)) << field;
+    for (const char* field : {"family", "state", "repair", "merge", "finish", "proofs"})
+      EXPECT_TRUE(r.contains(field)) << field;
   EXPECT_EQ(j["reductions"][2]["finish"], "where(l != 0, o / l, 0)");
   EXPECT_EQ(j["reductions"][2]["repair"][0], "o' = exp(m - m') * o");
   expect_golden("derive/causal.json", j.dump(1));

@@ -15,7 +15,8 @@ std::string tiles(const Program& p, Target target) {
 
 TEST(Respelled, SameTileProgram) {
   for (Target target : {Target::Cpu, Target::Cuda}) {
-    const std::string plain = tiles(example("pf_causal", DType::f16), target), other = tiles(example("respelled", DType::f16), target);
+    const std::string plain = tiles(example("pf_causal", DType::f16), target),
+                      other = tiles(example("respelled", DType::f16), target);
     EXPECT_EQ(plain, other);
     EXPECT_GT(plain.size(), 200u);
     EXPECT_NE(plain, tiles(example("pf_global", DType::f16), target)) << "a different program must differ";

@@ -61,7 +61,7 @@ TEST(CheckExamplesGpu, LayernormMatmul) {
       for (const auto& [r, n] : pairs()) {
         CheckCase c;
         c.program = "layernorm_matmul";
-      if (r * n == 1) c.slack = 8;
+        if (r * n == 1) c.slack = 8;
         c.sizes = {{"r", r}, {"n", n}};
         c.literals = {{"c", features}};
         c.dtype = t;

@@ -3,7 +3,8 @@
 #include <tilewright.h>
 
 int main(void) {
-  tw_kernel* k = tw_compile("axis r, j\ninput x[r, j] : f32\ny[r] = sum[j](x * x)\noutput y : f32\n", "interp", NULL, NULL);
+  tw_kernel* k = tw_compile("axis r, j\ninput x[r, j] : f32\ny[r] = sum[j](x * x)\noutput y : f32\n",
+                            "interp", NULL, NULL);
   float x[6] = {1, 2, 3, 4, 5, 6}, y[2];
   const int64_t matrix[] = {2, 3}, rows[] = {2};
   const tw_array arrays[] = {{"x", "f32", x, 2, matrix, NULL}, {"y", "f32", y, 1, rows, NULL}};

@@ -38,7 +38,8 @@ void evaluate_folder(const std::string& folder) {
   for (const Output& o : p.outputs) {
     const std::vector<double> values = evaluator.all(o);
     HostArray out = allocate(DType::f64, shape_of(o.dims, sizes));
-    for (size_t k = 0; k < values.size(); ++k) store_element(DType::f64, out.data.get(), int64_t(k), values[k]);
+    for (size_t k = 0; k < values.size(); ++k)
+      store_element(DType::f64, out.data.get(), int64_t(k), values[k]);
     write_npy(folder + "/" + o.sym.name() + ".out.npy", out);
   }
 }

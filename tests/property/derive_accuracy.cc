@@ -79,7 +79,8 @@ class Variance {
     for (size_t a = 0; a < s_.components.size(); ++a) {
       float t = 0;
       for (const RepairTerm& r : s_.components[a].repair)
-        t += in_f32(r.factor, {{p_.var, before.rho}, {p_.next, after.rho}}, 0) * before.t[size_t(r.component)];
+        t +=
+            in_f32(r.factor, {{p_.var, before.rho}, {p_.next, after.rho}}, 0) * before.t[size_t(r.component)];
       after.t.push_back(t + lifted(a, after.rho));
     }
     return after;
@@ -100,7 +101,8 @@ class Variance {
   float finished(const Values& v, float n) const {
     Tiles tiles{{p_.var, v.rho}};
     for (size_t k = 0; k < s_.components.size(); ++k) tiles[s_.components[k].var] = v.t[k];
-    for (size_t k = 0; k < x_.d.finish.size(); ++k) tiles[x_.d.cascade.reductions[k].result] = in_f32(x_.d.finish[k], tiles, n);
+    for (size_t k = 0; k < x_.d.finish.size(); ++k)
+      tiles[x_.d.cascade.reductions[k].result] = in_f32(x_.d.finish[k], tiles, n);
     return in_f32(x_.d.cascade.outputs[0].value, tiles, n);
   }
 
@@ -141,7 +143,8 @@ double worst(double mean, size_t parts) {
     }
     while (state.size() > 1) {
       std::vector<Values> next;
-      for (size_t k = 0; k + 1 < state.size(); k += 2) next.push_back(variance.merged(state[k], state[k + 1]));
+      for (size_t k = 0; k + 1 < state.size(); k += 2)
+        next.push_back(variance.merged(state[k], state[k + 1]));
       if (state.size() % 2) next.push_back(state.back());
       state = std::move(next);
     }

@@ -43,7 +43,8 @@ std::vector<Mutant> mutants(const State& s) {
     const Component& c = s.components[a];
     for (size_t t = 0; t < c.repair.size(); ++t) {
       auto add = [&](const std::string& what, Expr factor) {
-        if (provably_equal(factor, c.repair[t].factor)) return;  // an even power does not tell the points apart
+        if (provably_equal(factor, c.repair[t].factor))
+          return;  // an even power does not tell the points apart
         Mutant m{c.var.name() + ", term " + std::to_string(t) + ": " + what, s};
         m.state.components[a].repair[t].factor = factor;
         out.push_back(std::move(m));
@@ -100,12 +101,16 @@ TEST_P(Mutants, OfMergesAreRejected) {
   using Copies = std::vector<std::pair<Sym, Sym>>;
   auto left_point = [](const State& st, const Copies& l, const Copies& r) {
     Merge m = merge(st, l, r);
-    for (size_t p = 0; p < st.points.size(); ++p) m.points[p] = renamed(own(st.points[p], st.points[p].var), l);
+    for (size_t p = 0; p < st.points.size(); ++p)
+      m.points[p] = renamed(own(st.points[p], st.points[p].var), l);
     return m;
   };
   auto opposite = [](const State& st, const Copies& l, const Copies& r) {
     Merge m = merge(st, l, r);
-    for (Expr& e : m.points) e = rewrite(e, [](Expr v) { return v.is(Op::Max) ? make(Op::Min, v.args()) : v.is(Op::Min) ? make(Op::Max, v.args()) : v; });
+    for (Expr& e : m.points)
+      e = rewrite(e, [](Expr v) {
+        return v.is(Op::Max) ? make(Op::Min, v.args()) : v.is(Op::Min) ? make(Op::Max, v.args()) : v;
+      });
     return m;
   };
   auto one_side = [](const State& st, const Copies& l, const Copies& r) {
@@ -121,7 +126,8 @@ TEST_P(Mutants, OfMergesAreRejected) {
     m.components.back() = renamed(t, l) + renamed(t, r);
     return m;
   };
-  bool extremum = std::any_of(s.points.begin(), s.points.end(), [](const Point& p) { return p.kind != Point::Kind::Mean; });
+  bool extremum = std::any_of(s.points.begin(), s.points.end(),
+                              [](const Point& p) { return p.kind != Point::Kind::Mean; });
   if (extremum) {  // any point is right for a mean
     EXPECT_TRUE(rejects(check_merges(s, 1, left_point)));
     EXPECT_TRUE(rejects(check_merges(s, 1, opposite)));
@@ -129,7 +135,8 @@ TEST_P(Mutants, OfMergesAreRejected) {
     EXPECT_FALSE(rejects(check_merges(s, 1, left_point)));
   }
   EXPECT_TRUE(rejects(check_merges(s, 1, one_side)));
-  bool repaired = s.components.back().repair.size() > 1 || !s.components.back().repair[0].factor.is_constant(1);
+  bool repaired =
+      s.components.back().repair.size() > 1 || !s.components.back().repair[0].factor.is_constant(1);
   if (repaired) {
     EXPECT_TRUE(rejects(check_merges(s, 1, unrepaired)));
   }
@@ -165,7 +172,8 @@ TEST_P(Mutants, OfFinishesAndLiftsAreRejected) {
     if (x.d.family[k].empty() || !is_used(x.d.cascade.reductions[k].result)) continue;
     Derivation wrong = x.d;
     wrong.finish[k] = wrong.finish[k] * 2 + 1;
-    EXPECT_TRUE(rejects(check_outputs(x.program, wrong, 1))) << "finish of " << x.d.cascade.reductions[k].result.name();
+    EXPECT_TRUE(rejects(check_outputs(x.program, wrong, 1)))
+        << "finish of " << x.d.cascade.reductions[k].result.name();
   }
   for (size_t c = 0; c < x.state().components.size(); ++c) {
     if (x.state().components[c].combine != Reducer::Sum || !is_used(x.state().components[c].var)) continue;
@@ -173,16 +181,18 @@ TEST_P(Mutants, OfFinishesAndLiftsAreRejected) {
     Component& mutant = wrong.passes[0].state.components[c];
     mutant.lift = mutant.lift + 1;
     // A constant beside a shifted power is a family too, so closure alone does not always tell; the outputs do.
-    bool found = rejects(check_identities(wrong.passes[0].state, x.program.axis(axis)->index)) || rejects(check_outputs(x.program, wrong, 1));
+    bool found = rejects(check_identities(wrong.passes[0].state, x.program.axis(axis)->index)) ||
+                 rejects(check_outputs(x.program, wrong, 1));
     EXPECT_TRUE(found) << "lift of " << mutant.var.name();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(States, Mutants,
-                         ::testing::Values(std::pair{&programs::softmax, "j"}, std::pair{&programs::causal, "j"},
-                                           std::pair{&programs::layernorm, "c"}, std::pair{&programs::variance, "c"},
-                                           std::pair{&programs::covariance, "c"}, std::pair{&programs::unsafe_softmax, "j"},
-                                           std::pair{&programs::affine, "c"}, std::pair{&programs::backward, "j"}));
+INSTANTIATE_TEST_SUITE_P(
+    States, Mutants,
+    ::testing::Values(std::pair{&programs::softmax, "j"}, std::pair{&programs::causal, "j"},
+                      std::pair{&programs::layernorm, "c"}, std::pair{&programs::variance, "c"},
+                      std::pair{&programs::covariance, "c"}, std::pair{&programs::unsafe_softmax, "j"},
+                      std::pair{&programs::affine, "c"}, std::pair{&programs::backward, "j"}));
 
 TEST(IndexMutants, OfAnIndexAreRejected) {
   Derived x = derived("axis r, c\ninput x[r, c] : f32\nk[r] = argmax[c](x)\noutput k\n", "c");
@@ -190,7 +200,8 @@ TEST(IndexMutants, OfAnIndexAreRejected) {
   EXPECT_FALSE(rejects(check_identities(x.state(), stream)));
   for (const Mutant& m : mutants(x.state())) {
     if (m.what.find("points exchanged") != std::string::npos) continue;  // equality does not tell them apart
-    EXPECT_TRUE(rejects(check_identities(x.state().components.size() ? m.state : x.state(), stream))) << m.what;
+    EXPECT_TRUE(rejects(check_identities(x.state().components.size() ? m.state : x.state(), stream)))
+        << m.what;
   }
 }
 

@@ -122,7 +122,9 @@ TEST(LayoutProperty, ClassificationFollowsOwners) {
       for (Place p : to.places(c)) {
         bool own = false, near = false;
         for (Place q : from.places(c)) own |= q.owner == p.owner, near |= q.owner / 32 == p.owner / 32;
-        expected = std::max(expected, own ? Conversion::Identity : near ? Conversion::Lanes : Conversion::Shared);
+        expected = std::max(expected, own    ? Conversion::Identity
+                                      : near ? Conversion::Lanes
+                                             : Conversion::Shared);
       }
     });
     ASSERT_EQ(classify(from, to), expected) << from.str() << " to " << to.str();

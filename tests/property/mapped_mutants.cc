@@ -15,7 +15,8 @@ namespace tilewright::testing {
 namespace {
 
 using Mode = Adversary::Mode;
-const std::vector<Adversary> kAdversaries = {{1, Mode::Lazy}, {2, Mode::Random}, {3, Mode::Eager}, {4, Mode::Random}, {5, Mode::Random}};
+const std::vector<Adversary> kAdversaries = {
+    {1, Mode::Lazy}, {2, Mode::Random}, {3, Mode::Eager}, {4, Mode::Random}, {5, Mode::Random}};
 
 /// Damages op number n of `ops`; false leaves it alone.
 using Damage = std::function<bool(MappedKernel&, Ops& ops, size_t n)>;
@@ -58,7 +59,8 @@ class Mutants {
   }
   /// One mutant for each element of a list of the kernel.
   template <class T>
-  void each_of(const std::string& what, std::vector<T> MappedKernel::*list, const std::function<bool(T&)>& damage) {
+  void each_of(const std::string& what, std::vector<T> MappedKernel::*list,
+               const std::function<bool(T&)>& damage) {
     for (size_t k = 0; k < run_.mapped().kernels.size(); ++k) {
       for (size_t n = 0; n < (run_.mapped().kernels[k].*list).size(); ++n) {
         MappedProgram m = run_.mapped();
@@ -74,13 +76,15 @@ class Mutants {
   void expect_noticed(const MappedProgram& m, const std::string& what, const std::string& where) {
     ++counts[what];
     std::vector<Adversary> adversaries = kAdversaries;
-    for (uint64_t seed = 6; seed < 60; ++seed) adversaries.push_back({seed, Mode::Random});  // where a fault needs one role to stall
+    for (uint64_t seed = 6; seed < 60; ++seed)
+      adversaries.push_back({seed, Mode::Random});  // where a fault needs one role to stall
     for (const Adversary& a : adversaries) {
       try {
         if (!run_.run(m, a).empty()) return;
       } catch (const MappedFault&) {
         return;
-      } catch (const InternalError&) {  // what no mapped program may hold: a slot that no signal guards, a layout of another shape
+      } catch (
+          const InternalError&) {  // what no mapped program may hold: a slot that no signal guards, a layout of another shape
         return;
       }
     }
@@ -111,45 +115,55 @@ bool moved(Ops& ops, size_t from, size_t to) {
 /// empty slots are damaged.
 void rings(Mutants& m, bool copies_in_order) {
   auto apart = [=](const Wait& w) { return !(copies_in_order && w.full); };
-  m.each<Wait>("a wait is missing", [=](MappedKernel& k, Ops& ops, size_t n) { return apart(std::get<Wait>(ops[n].node)) && removed(k, ops, n); });
+  m.each<Wait>("a wait is missing", [=](MappedKernel& k, Ops& ops, size_t n) {
+    return apart(std::get<Wait>(ops[n].node)) && removed(k, ops, n);
+  });
   m.each<Wait>("a wait is for the next phase of its slot", [](MappedKernel& k, Ops& ops, size_t n) {
     Wait& w = std::get<Wait>(ops[n].node);
     w.use = w.use + k.channels[size_t(w.channel)].slots;
     return true;
   });
   m.each<Wait>("a wait is for the other signal", changed<Wait>([=](Wait& w) {
-    if (!apart(w)) return false;
-    w.full = !w.full;
-    return true;
-  }));
+                 if (!apart(w)) return false;
+                 w.full = !w.full;
+                 return true;
+               }));
   m.each<Arrive>("an arrival is missing", removed);
   m.each<Arrive>("an arrival comes twice", [](MappedKernel&, Ops& ops, size_t n) {
     const MappedOp again = ops[n];
     ops.insert(ops.begin() + long(n), again);
     return true;
   });
-  m.each_of<Channel>("a full signal counts one arrival less", &MappedKernel::channels, [](Channel& c) { return --c.full_arrivals >= 0; });
-  m.each_of<Channel>("a full signal counts one arrival more", &MappedKernel::channels, [](Channel& c) { return ++c.full_arrivals > 0; });
-  m.each_of<Channel>("an empty signal counts one arrival less", &MappedKernel::channels, [](Channel& c) { return c.slots > 1 && --c.empty_arrivals > 0; });
-  m.each_of<Channel>("an empty signal counts one arrival more", &MappedKernel::channels, [](Channel& c) { return c.slots > 1 && ++c.empty_arrivals > 0; });
-  m.each_of<Buffer>("a ring is one slot short", &MappedKernel::buffers, [](Buffer& b) { return b.slots > 1 && --b.slots > 0; });
+  m.each_of<Channel>("a full signal counts one arrival less", &MappedKernel::channels,
+                     [](Channel& c) { return --c.full_arrivals >= 0; });
+  m.each_of<Channel>("a full signal counts one arrival more", &MappedKernel::channels,
+                     [](Channel& c) { return ++c.full_arrivals > 0; });
+  m.each_of<Channel>("an empty signal counts one arrival less", &MappedKernel::channels,
+                     [](Channel& c) { return c.slots > 1 && --c.empty_arrivals > 0; });
+  m.each_of<Channel>("an empty signal counts one arrival more", &MappedKernel::channels,
+                     [](Channel& c) { return c.slots > 1 && ++c.empty_arrivals > 0; });
+  m.each_of<Buffer>("a ring is one slot short", &MappedKernel::buffers,
+                    [](Buffer& b) { return b.slots > 1 && --b.slots > 0; });
 }
 
 /// Groups of asynchronous products.
 void products(Mutants& m) {
-  m.each<Arrive>("a slot is released before its products were awaited", [](MappedKernel&, Ops& ops, size_t n) {
-    if (std::get<Arrive>(ops[n].node).full) return false;
-    for (size_t k = n; k-- > 0;) {
-      if (std::holds_alternative<Arrive>(ops[k].node)) continue;
-      return std::holds_alternative<WaitGroup>(ops[k].node) && moved(ops, n, k);
-    }
-    return false;
-  });
+  m.each<Arrive>("a slot is released before its products were awaited",
+                 [](MappedKernel&, Ops& ops, size_t n) {
+                   if (std::get<Arrive>(ops[n].node).full) return false;
+                   for (size_t k = n; k-- > 0;) {
+                     if (std::holds_alternative<Arrive>(ops[k].node)) continue;
+                     return std::holds_alternative<WaitGroup>(ops[k].node) && moved(ops, n, k);
+                   }
+                   return false;
+                 });
   m.each<MmaFence>("a fence of registers is missing", removed);
   m.each<WaitGroup>("a wait for products is missing", removed);
-  m.each<WaitGroup>("a group too many may be in flight", changed<WaitGroup>([](WaitGroup& w) { return ++w.pending > 0; }));
+  m.each<WaitGroup>("a group too many may be in flight",
+                    changed<WaitGroup>([](WaitGroup& w) { return ++w.pending > 0; }));
   m.each<Commit>("a group is never closed", removed);
-  m.each<Mma>("an accumulator is not cleared", changed<Mma>([](Mma& x) { return std::exchange(x.zero, false); }));
+  m.each<Mma>("an accumulator is not cleared",
+              changed<Mma>([](Mma& x) { return std::exchange(x.zero, false); }));
   m.each<Mma>("an accumulator is cleared", changed<Mma>([](Mma& x) { return !std::exchange(x.zero, true); }));
   m.each<Mma>("a product is issued behind its group", [](MappedKernel&, Ops& ops, size_t n) {
     return n + 1 < ops.size() && std::holds_alternative<Commit>(ops[n + 1].node) && moved(ops, n, n + 1);
@@ -163,8 +177,10 @@ void products(Mutants& m) {
 
 void bulk_copies(Mutants& m) {
   m.each<CopyAsync>("a copy is missing", removed);
-  m.each<CopyAsync>("bytes are announced that never come", changed<CopyAsync>([](CopyAsync& c) { return (c.bytes += 16) > 0; }));
-  m.each<CopyAsync>("more bytes come than are announced", changed<CopyAsync>([](CopyAsync& c) { return (c.bytes -= 16) > 0; }));
+  m.each<CopyAsync>("bytes are announced that never come",
+                    changed<CopyAsync>([](CopyAsync& c) { return (c.bytes += 16) > 0; }));
+  m.each<CopyAsync>("more bytes come than are announced",
+                    changed<CopyAsync>([](CopyAsync& c) { return (c.bytes -= 16) > 0; }));
   m.each<CopyAsync>("a copy goes to the slot of the next use", [](MappedKernel& k, Ops& ops, size_t n) {
     CopyAsync& c = std::get<CopyAsync>(ops[n].node);
     c.use = c.use + 1;
@@ -176,10 +192,10 @@ void bulk_copies(Mutants& m) {
     return true;
   });
   m.each<CopyAsync>("a box lies one row further", changed<CopyAsync>([](CopyAsync& c) {
-    Expr& x = c.coordinates[c.coordinates.size() > 1 ? 1 : 0];
-    x = x + 1;
-    return true;
-  }));
+                      Expr& x = c.coordinates[c.coordinates.size() > 1 ? 1 : 0];
+                      x = x + 1;
+                      return true;
+                    }));
 }
 
 /// Barriers and fences between threads, the first ones excepted: what they order is ordered again before it is read. Where a role has barriers in every chunk, those
@@ -188,7 +204,9 @@ void threads_of_a_role(Mutants& m, int first_barrier, int first_fence, Scope nar
   m.each<Barrier>("a barrier is missing", [=](MappedKernel& k, Ops& ops, size_t n) mutable {
     return std::get<Barrier>(ops[n].node).scope >= narrowest && first_barrier-- <= 0 && removed(k, ops, n);
   });
-  m.each<ProxyFence>("a fence of shared memory is missing", [=](MappedKernel& k, Ops& ops, size_t n) mutable { return first_fence-- <= 0 && removed(k, ops, n); });
+  m.each<ProxyFence>("a fence of shared memory is missing", [=](MappedKernel& k, Ops& ops, size_t n) mutable {
+    return first_fence-- <= 0 && removed(k, ops, n);
+  });
 }
 
 /// Partial results of reductions, but of the first ones: sums that only send the first chunk to the path where they are computed again.
@@ -198,10 +216,10 @@ void element_work(Mutants& m, int first) {
     return first-- <= 0 && std::exchange(r.across, Scope::Thread) != Scope::Thread;
   });
   m.each<ReduceOp>("warps are not combined", changed<ReduceOp>([](ReduceOp& r) {
-    if (r.across <= Scope::Warp) return false;
-    r.across = Scope::Warp;
-    return true;
-  }));
+                     if (r.across <= Scope::Warp) return false;
+                     r.across = Scope::Warp;
+                     return true;
+                   }));
 }
 
 int kinds(const Mutants& m) { return int(m.counts.size()); }
@@ -219,7 +237,8 @@ void show(const Mutants& m) {
 /// chunk; values that are not numbers in masked ones make FMA instructions compute their products.
 struct Causal {
   Causal(LayoutClass layout, const std::string& roles)
-      : compiled(compile_file("examples/pf_causal.tw", "group b=1, h=1, i=128/64; stream j=16; keep Q; guard speculative; " + roles,
+      : compiled(compile_file("examples/pf_causal.tw",
+                              "group b=1, h=1, i=128/64; stream j=16; keep Q; guard speculative; " + roles,
                               {.literal_sizes = {{"d", 32}, {"e", 32}}})),
         run(compiled, {{"b", 1}, {"h", 1}, {"i", 128}, {"j", 232}}, layout) {
     for (int64_t j : {40, 200})
@@ -267,13 +286,17 @@ TEST(MappedMutants, OfCausalAttentionWithoutALoadingRole) {
 }
 
 TEST(MappedMutants, OfAttentionOverAllKeys) {
-  const Compiled c = compile_file("examples/pf_global.tw", "group b=1, h=1, i=128/64; stream j=32; keep Q; stages 2; roles 1+2; guard moved",
-                                  {.literal_sizes = {{"d", 16}, {"e", 16}}});
+  const Compiled c =
+      compile_file("examples/pf_global.tw",
+                   "group b=1, h=1, i=128/64; stream j=32; keep Q; stages 2; roles 1+2; guard moved",
+                   {.literal_sizes = {{"d", 16}, {"e", 16}}});
   const MappedRun run(c, {{"b", 1}, {"h", 1}, {"i", 70}, {"j", 512}}, LayoutClass::Aligned);
   Mutants m(run);
   m.expect_sound();
-  m.each_of<Channel>("a full signal counts one arrival more", &MappedKernel::channels, [](Channel& x) { return ++x.full_arrivals > 0; });
-  m.each_of<Buffer>("a ring is one slot short", &MappedKernel::buffers, [](Buffer& b) { return b.slots > 1 && --b.slots > 0; });
+  m.each_of<Channel>("a full signal counts one arrival more", &MappedKernel::channels,
+                     [](Channel& x) { return ++x.full_arrivals > 0; });
+  m.each_of<Buffer>("a ring is one slot short", &MappedKernel::buffers,
+                    [](Buffer& b) { return b.slots > 1 && --b.slots > 0; });
   show(m);
   EXPECT_GE(kinds(m), 2);
 }
@@ -289,7 +312,9 @@ TEST(MappedMutants, OfSoftmaxInRegisters) {
 }
 
 TEST(MappedMutants, OfLayernormIntoAProduct) {
-  const Compiled c = compile_file("examples/layernorm_matmul.tw", "group r=64, n=16; stream c=16; stages 2; roles 1+1", {.literal_sizes = {{"c", 96}}});
+  const Compiled c =
+      compile_file("examples/layernorm_matmul.tw", "group r=64, n=16; stream c=16; stages 2; roles 1+1",
+                   {.literal_sizes = {{"c", 96}}});
   const MappedRun run(c, {{"r", 40}, {"n", 16}}, LayoutClass::Aligned);
   Mutants m(run);
   m.expect_sound();

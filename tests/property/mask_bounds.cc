@@ -125,8 +125,12 @@ TEST(MaskBounds, HoldEveryPresentElement) {
                   there += evaluate(present, values, reader) != 0;
                 }
             const bool visited = q >= begin && q < limit, full = q >= full_begin && q < full_end;
-            if (there > 0) { ASSERT_TRUE(visited) << where << " chunk " << q; }
-            if (full) { ASSERT_EQ(there, all) << where << " chunk " << q; }
+            if (there > 0) {
+              ASSERT_TRUE(visited) << where << " chunk " << q;
+            }
+            if (full) {
+              ASSERT_EQ(there, all) << where << " chunk " << q;
+            }
             (full ? plain : visited ? tested : skipped)++;
           }
         }

@@ -59,10 +59,10 @@ class Generator {
   }
 
   std::string real(int depth) {
-    static const char* const leaves[] = {
-        "x",    "x[i, j]", "q",     "q[i + 1, d]", "q[(g k), 2 * d]", "s",   "half", "inf",
-        "-inf", "0.1",     "1e-30", "-2.5",        "1e300",           "3.5", "e[]",  "f",
-        "2.0",  "-0.0",    "1e17"};
+    static const char* const leaves[] = {"x",     "x[i, j]", "q",     "q[i + 1, d]", "q[(g k), 2 * d]",
+                                         "s",     "half",    "inf",   "-inf",        "0.1",
+                                         "1e-30", "-2.5",    "1e300", "3.5",         "e[]",
+                                         "f",     "2.0",     "-0.0",  "1e17"};
     static const char* const binary[] = {" + ", " - ", " * ", " / ", " ** "};
     static const char* const functions[] = {"exp",     "log",  "exp2", "log2",  "sqrt",  "rsqrt", "tanh",
                                             "sigmoid", "erf",  "abs",  "floor", "round", "sign",  "relu",
@@ -114,7 +114,8 @@ class Generator {
 
   std::string program() {
     std::string text =
-        "axis i, j, k, g, d, n1 = 3\nparam s : f32\nparam n : i32 = 3\nparam on : bool = true\nlet half = 1 / 2 + "
+        "axis i, j, k, g, d, n1 = 3\nparam s : f32\nparam n : i32 = 3\nparam on : bool = true\nlet half = 1 "
+        "/ 2 + "
         "size(i) * s\n"
         "input x[i, j] : f32\ninput q[(k g), d] : f16\ninput t[j] : i32 range(0, size(j))\ninput m[i, j] : "
         "bool\n"

@@ -19,12 +19,14 @@ HostArray shifted(uint64_t seed) {
 }
 
 Program variance() {
-  return parse_program(std::make_shared<SourceText>(SourceText{"variance.tw", "axis r\naxis c = 4096\ninput x[r, c] : f32\ns2[r] = var[c](x)\noutput s2\n"}));
+  return parse_program(std::make_shared<SourceText>(SourceText{
+      "variance.tw", "axis r\naxis c = 4096\ninput x[r, c] : f32\ns2[r] = var[c](x)\noutput s2\n"}));
 }
 
 /// Largest error of output `name` against the definition in f64, each element scaled by `scale(ref)`.
 template <class Scale>
-double worst(const Program& p, Target target, Target mapping, const std::string& schedule, uint64_t seed, const Scale& scale, const std::map<std::string, int64_t>& sizes) {
+double worst(const Program& p, Target target, Target mapping, const std::string& schedule, uint64_t seed,
+             const Scale& scale, const std::map<std::string, int64_t>& sizes) {
   CompileOptions c;
   c.target = target;
   c.mapping = mapping;
@@ -41,7 +43,8 @@ double worst(const Program& p, Target target, Target mapping, const std::string&
   const std::vector<double> ref = reference.all(p.outputs[0]);
   const HostArray& out = session.outputs().at(p.outputs[0].sym.name());
   double error = 0;
-  for (size_t k = 0; k < ref.size(); ++k) error = std::max(error, std::fabs(out.at(static_cast<int64_t>(k)) - ref[k]) / scale(ref[k]));
+  for (size_t k = 0; k < ref.size(); ++k)
+    error = std::max(error, std::fabs(out.at(static_cast<int64_t>(k)) - ref[k]) / scale(ref[k]));
   return error;
 }
 
@@ -50,10 +53,12 @@ struct On {
 };
 
 TEST(ShiftedAccuracy, Variance) {
-  for (const On& on : {On{Target::Cpu, Target::Cpu}, On{Target::Interp, Target::Cuda}, On{Target::InterpMapped, Target::Cuda}})
+  for (const On& on : {On{Target::Cpu, Target::Cpu}, On{Target::Interp, Target::Cuda},
+                       On{Target::InterpMapped, Target::Cuda}})
     for (const char* schedule : {"stream c=64", "stream c=64; split c=256"})
       for (uint64_t seed : {1, 2, 3}) {
-        const double error = worst(variance(), on.target, on.mapping, schedule, seed, [](double ref) { return ref; }, {});
+        const double error =
+            worst(variance(), on.target, on.mapping, schedule, seed, [](double ref) { return ref; }, {});
         EXPECT_LT(error, kBound) << name(on.target) << " " << schedule;
         EXPECT_GT(error, 0) << "a result without any rounding error is not a result in f32";
       }
@@ -61,10 +66,12 @@ TEST(ShiftedAccuracy, Variance) {
 
 TEST(ShiftedAccuracy, LayernormMatmul) {
   const Program p = example("layernorm_matmul", DType::f32);
-  for (const On& on : {On{Target::Cpu, Target::Cpu}, On{Target::Interp, Target::Cuda}, On{Target::InterpMapped, Target::Cuda}})
+  for (const On& on : {On{Target::Cpu, Target::Cpu}, On{Target::Interp, Target::Cuda},
+                       On{Target::InterpMapped, Target::Cuda}})
     for (const char* schedule : {"stream c=64", "stream c=64; split c=256"})
       for (uint64_t seed : {1, 2, 3}) {
-        const double error = worst(p, on.target, on.mapping, schedule, seed, [](double) { return std::sqrt(double(kFeatures)); }, {{"n", kColumns}});
+        const double error = worst(p, on.target, on.mapping, schedule, seed,
+                                   [](double) { return std::sqrt(double(kFeatures)); }, {{"n", kColumns}});
         EXPECT_LT(error, kBound) << name(on.target) << " " << schedule;
       }
 }

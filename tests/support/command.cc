@@ -19,7 +19,8 @@ namespace tilewright::testing {
 
 namespace fs = std::filesystem;
 
-CommandResult run_program(const std::vector<std::string>& command, const std::string& folder, const std::map<std::string, std::string>& environment, int signal, int after_ms) {
+CommandResult run_program(const std::vector<std::string>& command, const std::string& folder,
+                          const std::map<std::string, std::string>& environment, int signal, int after_ms) {
   int out[2], err[2];
   CommandResult r;
   if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) return r;
@@ -68,7 +69,8 @@ CommandResult run_program(const std::vector<std::string>& command, const std::st
 
 std::string command_path() { return TW_COMMAND; }
 
-CommandResult tilewright(const std::vector<std::string>& arguments, const std::string& folder, const std::map<std::string, std::string>& environment, int signal, int after_ms) {
+CommandResult tilewright(const std::vector<std::string>& arguments, const std::string& folder,
+                         const std::map<std::string, std::string>& environment, int signal, int after_ms) {
   std::vector<std::string> command{command_path()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_program(command, folder, environment, signal, after_ms);
@@ -92,7 +94,9 @@ std::string new_folder() {
   return pattern;
 }
 
-void write(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
 
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -12,10 +12,12 @@ struct CommandResult {
 };
 
 /// Runs build/tilewright with `arguments` in `folder` (default: the repository). `environment` adds or replaces variables. `signal` > 0 is sent after `after_ms`.
-CommandResult tilewright(const std::vector<std::string>& arguments, const std::string& folder = "", const std::map<std::string, std::string>& environment = {}, int signal = 0,
+CommandResult tilewright(const std::vector<std::string>& arguments, const std::string& folder = "",
+                         const std::map<std::string, std::string>& environment = {}, int signal = 0,
                          int after_ms = 0);
 /// Any program, found on PATH.
-CommandResult run_program(const std::vector<std::string>& command, const std::string& folder = "", const std::map<std::string, std::string>& environment = {}, int signal = 0,
+CommandResult run_program(const std::vector<std::string>& command, const std::string& folder = "",
+                          const std::map<std::string, std::string>& environment = {}, int signal = 0,
                           int after_ms = 0);
 /// Path of the command.
 std::string command_path();

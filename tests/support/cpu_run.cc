@@ -40,22 +40,25 @@ Machine cpu_machine(const std::string& isa) {
   return m;
 }
 
-void run_cpu(const Program& elaborated, const MappedProgram& m, const Sizes& given, const std::map<std::string, ArrayView>& inputs,
-             const std::map<std::string, double>& params, const std::map<std::string, MutableArray>& outputs) {
+void run_cpu(const Program& elaborated, const MappedProgram& m, const Sizes& given,
+             const std::map<std::string, ArrayView>& inputs, const std::map<std::string, double>& params,
+             const std::map<std::string, MutableArray>& outputs) {
   const auto module = CpuModule::load(emit_cpp(elaborated, m), m.machine.vector.flags);
   Sizes sizes = given;
   Bindings values;
   for (const Axis& a : m.axes)
     if (a.size && !sizes.count(a.index.size())) sizes[a.index.size()] = evaluate_integer(a.size, sizes);
   for (const auto& [sym, n] : sizes) values[sym] = double(n);
-  for (const Param& q : elaborated.params) values[q.sym] = params.count(q.sym.name()) ? params.at(q.sym.name()) : evaluate(q.value, values);
+  for (const Param& q : elaborated.params)
+    values[q.sym] = params.count(q.sym.name()) ? params.at(q.sym.name()) : evaluate(q.value, values);
   for (const HostScalar& s : m.scalars) values[s.sym] = evaluate(s.value, values);
 
   std::map<Sym, Placed> arrays;
   std::vector<std::vector<char>> workspaces;
   for (const Input& in : elaborated.inputs) {
     const ArrayView& a = inputs.at(in.sym.name());
-    arrays[in.sym] = {const_cast<void*>(a.data), a.strides.empty() ? row_major(shape_of(in.dims, sizes)) : a.strides};
+    arrays[in.sym] = {const_cast<void*>(a.data),
+                      a.strides.empty() ? row_major(shape_of(in.dims, sizes)) : a.strides};
   }
   for (const Output& out : elaborated.outputs) {
     const MutableArray& a = outputs.at(out.sym.name());

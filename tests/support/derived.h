@@ -119,7 +119,8 @@ output dQ : f16
 
 /// y = Σ g(u, r) · v with r an earlier maximum over the same axis.
 inline std::string with_earlier_maximum(const std::string& g) {
-  return "axis i, j, d\ninput u[i, j] : f32\ninput v[j, d] : f32\nr[i] = max[j](abs(u))\ny[i, d] = sum[j](" + g + " * v)\noutput y\n";
+  return "axis i, j, d\ninput u[i, j] : f32\ninput v[j, d] : f32\nr[i] = max[j](abs(u))\ny[i, d] = sum[j](" +
+         g + " * v)\noutput y\n";
 }
 
 }  // namespace programs

@@ -44,9 +44,11 @@ void expect_check(const CheckCase& c) {
     Session session(p, options, s);
     session.run(0, 1);
     for (const OutputCheck& o : session.check())
-      EXPECT_TRUE(o.comparison.passed || (o.comparison.reason.find("exceeds") != std::string::npos && o.comparison.error <= c.slack * o.comparison.tolerance)) << o.name << ": " << o.comparison.reason << ", error " << o.comparison.error << ", tolerance " << o.comparison.tolerance << ", at ["
-                                       << fmt::format("{}", fmt::join(o.index, ", ")) << "] got " << o.got << ", expected " << o.expected << "; plan "
-                                       << session.kernel().last_plan();
+      EXPECT_TRUE(o.comparison.passed || (o.comparison.reason.find("exceeds") != std::string::npos &&
+                                          o.comparison.error <= c.slack * o.comparison.tolerance))
+          << o.name << ": " << o.comparison.reason << ", error " << o.comparison.error << ", tolerance "
+          << o.comparison.tolerance << ", at [" << fmt::format("{}", fmt::join(o.index, ", ")) << "] got "
+          << o.got << ", expected " << o.expected << "; plan " << session.kernel().last_plan();
   } catch (const UserError& e) {
     std::string text;
     for (const Diagnostic& d : e.diagnostics()) text += d.render();

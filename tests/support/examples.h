@@ -7,7 +7,8 @@
 namespace tilewright::testing {
 
 /// examples/<name>.tw with every float array declared `dtype`, and literal sizes replaced.
-Program example(const std::string& name, DType dtype, const std::map<std::string, int64_t>& literal_sizes = {});
+Program example(const std::string& name, DType dtype,
+                const std::map<std::string, int64_t>& literal_sizes = {});
 
 struct CheckCase {
   std::string program;
@@ -34,10 +35,10 @@ const std::vector<int64_t>& ragged_sizes();
 bool full_sweep();
 
 /// Skips the test where there is no GPU.
-#define SKIP_WITHOUT_GPU()                                             \
-  do {                                                                 \
-    std::string why;                                                   \
-    if (!::tilewright::cuda::available(&why)) GTEST_SKIP() << why;     \
+#define SKIP_WITHOUT_GPU()                                         \
+  do {                                                             \
+    std::string why;                                               \
+    if (!::tilewright::cuda::available(&why)) GTEST_SKIP() << why; \
   } while (false)
 
 }  // namespace tilewright::testing

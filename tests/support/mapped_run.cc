@@ -27,12 +27,16 @@ bool admits(const Program& p, const MappedProgram& m, const Sizes& sizes) {
 
 }  // namespace
 
-MappedRun::MappedRun(const Compiled& c, const std::map<std::string, int64_t>& sizes, LayoutClass layout, Target target,
-                     const std::map<std::string, double>& params, unsigned seed)
-    : compiled_(c), layout_(layout), sizes_(sizes_of(c.program, sizes)), arrays_(random_inputs(c.program, sizes_, seed)) {
+MappedRun::MappedRun(const Compiled& c, const std::map<std::string, int64_t>& sizes, LayoutClass layout,
+                     Target target, const std::map<std::string, double>& params, unsigned seed)
+    : compiled_(c),
+      layout_(layout),
+      sizes_(sizes_of(c.program, sizes)),
+      arrays_(random_inputs(c.program, sizes_, seed)) {
   arrays_.params = params;
   auto map = [&](LayoutClass l) {
-    return target == Target::Cuda ? map_sm90(c.program, c.tiles, sm90(), l) : map_cpu(c.program, c.tiles, this_cpu(), l);
+    return target == Target::Cuda ? map_sm90(c.program, c.tiles, sm90(), l)
+                                  : map_cpu(c.program, c.tiles, this_cpu(), l);
   };
   mapped_ = map(layout);
   if (!admits(c.program, mapped_, sizes_)) mapped_ = map(layout_ = LayoutClass::General);
@@ -50,7 +54,8 @@ void MappedRun::expect() {
     double allowed = 0, atol = 0;
     for (size_t k = 0; k < rough.size(); ++k) {
       if (!std::isfinite(e.values[k])) continue;
-      if (std::isfinite(rough[k])) allowed = std::max(allowed, std::fabs(round_to(o.dtype, rough[k]) - e.values[k]));
+      if (std::isfinite(rough[k]))
+        allowed = std::max(allowed, std::fabs(round_to(o.dtype, rough[k]) - e.values[k]));
       const double shifted = round_to(o.dtype, round_to(o.dtype, e.values[k] + 0.3) - 0.3);
       if (std::isfinite(shifted)) atol = std::max(atol, 2 * std::fabs(shifted - e.values[k]));
     }
@@ -72,9 +77,14 @@ std::string MappedRun::run(const MappedProgram& m, const Adversary& adversary) c
     const Output& output = compiled_.parsed.outputs[o];
     const HostArray& a = arrays.at(output.sym.name());
     for (int64_t k = 0; k < a.elements(); ++k) {
-      const double exact = expected_[o].values[size_t(k)], want = round_to(output.dtype, exact), got = a.at(k);
-      const bool agrees = std::isfinite(want) ? std::fabs(got - exact) <= slack * expected_[o].tolerance : std::isnan(want) ? std::isnan(got) : got == want;
-      if (!agrees && got != want) return fmt::format("{}[{}] is {}, the definition gives {}, tolerance {}", output.sym.name(), k, got, exact, expected_[o].tolerance);
+      const double exact = expected_[o].values[size_t(k)], want = round_to(output.dtype, exact),
+                   got = a.at(k);
+      const bool agrees = std::isfinite(want) ? std::fabs(got - exact) <= slack * expected_[o].tolerance
+                          : std::isnan(want)  ? std::isnan(got)
+                                              : got == want;
+      if (!agrees && got != want)
+        return fmt::format("{}[{}] is {}, the definition gives {}, tolerance {}", output.sym.name(), k, got,
+                           exact, expected_[o].tolerance);
     }
   }
   return {};

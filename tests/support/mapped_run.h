@@ -9,8 +9,9 @@ namespace tilewright::testing {
 class MappedRun {
  public:
   /// Sizes of run-time axes by name. Where the guards of the aligned class do not hold for contiguous arrays of these sizes, the general class is mapped.
-  MappedRun(const Compiled& c, const std::map<std::string, int64_t>& sizes, LayoutClass layout, Target target = Target::Cuda,
-            const std::map<std::string, double>& params = {}, unsigned seed = 11);
+  MappedRun(const Compiled& c, const std::map<std::string, int64_t>& sizes, LayoutClass layout,
+            Target target = Target::Cuda, const std::map<std::string, double>& params = {},
+            unsigned seed = 11);
   /// Interprets `m` (mapped() or a mutated copy of it): an empty text when the outputs satisfy the rule of `check`.
   std::string run(const MappedProgram& m, const Adversary& adversary = {}) const;
   std::string run(const Adversary& adversary = {}) const { return run(mapped_, adversary); }

@@ -12,7 +12,7 @@ struct MappedSample {
   MappedProgram mapped;
   Sizes sizes;
   std::map<std::string, HostArray> inputs;
-  std::string output;          ///< name
+  std::string output;  ///< name
   DType output_dtype = DType::f16;
   std::vector<int64_t> output_shape;
   std::vector<double> expected;  ///< of the output, row-major

@@ -16,11 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-const char kProgram[] = "program s\naxis r, j\ninput x[r, j] : f32\nP[r, j] = softmax[j](x)\noutput P : f32\n";
+const char kProgram[] =
+    "program s\naxis r, j\ninput x[r, j] : f32\nP[r, j] = softmax[j](x)\noutput P : f32\n";
 /// Small arrays, and minutes of interpretation at the sizes below.
-const char kSlow[] = "program slow\naxis r, j\naxis k = 64\ninput a[r, k] : f32\ninput b[j, k] : f32\ny[r] = sum[j](exp(sum[k](a * b) / 64))\noutput y : f32\n";
+const char kSlow[] =
+    "program slow\naxis r, j\naxis k = 64\ninput a[r, k] : f32\ninput b[j, k] : f32\ny[r] = "
+    "sum[j](exp(sum[k](a * b) / 64))\noutput y : f32\n";
 const char kSlowSize[] = "r=40000,j=40000";
-const std::vector<std::string> kVerbs = {"run", "check", "derive", "emit", "build", "hardware", "cache", "completion"};
+const std::vector<std::string> kVerbs = {"run",   "check",    "derive", "emit",
+                                         "build", "hardware", "cache",  "completion"};
 
 class Command : public ::testing::Test {
  protected:
@@ -30,7 +34,10 @@ class Command : public ::testing::Test {
     write(folder + "/s.tw", kProgram);
     write(folder + "/slow.tw", kSlow);
   }
-  static CommandResult tw(const std::vector<std::string>& arguments) { return tilewright(arguments, folder, {{"TILEWRIGHT_CACHE_DIR", cache}, {"TILEWRIGHT_DISABLE_CACHE", "0"}}); }
+  static CommandResult tw(const std::vector<std::string>& arguments) {
+    return tilewright(arguments, folder,
+                      {{"TILEWRIGHT_CACHE_DIR", cache}, {"TILEWRIGHT_DISABLE_CACHE", "0"}});
+  }
   /// The object that a verb prints; its status must be `status`.
   static json object(const std::vector<std::string>& arguments, int status = 0) {
     const CommandResult r = tw(arguments);
@@ -51,17 +58,22 @@ std::string members(const json& j) {
 }
 
 TEST_F(Command, RunAsJson) {
-  const json j = object({"run", "s.tw", "--target", "interp", "--size", "r=2,j=3", "--output", "P=p.npy", "--json"});
+  const json j =
+      object({"run", "s.tw", "--target", "interp", "--size", "r=2,j=3", "--output", "P=p.npy", "--json"});
   EXPECT_EQ(members(j), "counts milliseconds outputs plan program sizes target");
   EXPECT_EQ(j["program"], "s");
   EXPECT_EQ(j["target"], "interp");
   EXPECT_EQ(j["sizes"], json({{"r", 2}, {"j", 3}}));
   EXPECT_EQ(members(j["milliseconds"]), "max median min");
-  EXPECT_EQ(j["outputs"], json::array({{{"name", "P"}, {"shape", {2, 3}}, {"dtype", "f32"}, {"file", "p.npy"}}}));
+  EXPECT_EQ(j["outputs"],
+            json::array({{{"name", "P"}, {"shape", {2, 3}}, {"dtype", "f32"}, {"file", "p.npy"}}}));
   EXPECT_EQ(members(j["counts"]), "counted formulas");
-  EXPECT_EQ(members(j["counts"]["counted"]), "chunks_total chunks_visited memory peak_registers peak_shared shared slow_memory slow_shared");
+  EXPECT_EQ(members(j["counts"]["counted"]),
+            "chunks_total chunks_visited memory peak_registers peak_shared shared slow_memory slow_shared");
   EXPECT_EQ(j["counts"]["counted"]["memory"], json({{"loaded", 24}, {"stored", 24}}));
-  EXPECT_EQ(members(j["counts"]["formulas"]), "chunks_visited memory_loaded memory_stored peak_registers peak_shared shared_loaded shared_stored");
+  EXPECT_EQ(
+      members(j["counts"]["formulas"]),
+      "chunks_visited memory_loaded memory_stored peak_registers peak_shared shared_loaded shared_stored");
   EXPECT_EQ(members(j["counts"]["formulas"]["memory_loaded"]), "formula value");
   EXPECT_EQ(j["counts"]["formulas"]["memory_loaded"]["value"], 24);
   EXPECT_EQ(read(folder + "/p.npy").substr(1, 5), "NUMPY");
@@ -86,12 +98,14 @@ TEST_F(Command, DeriveAsJson) {
   EXPECT_EQ(j["axis"], "j");
   EXPECT_EQ(j["passes"], 2);
   ASSERT_EQ(j["reductions"].size(), 2u);
-  EXPECT_EQ(members(j["reductions"][1]), "deferred definition family finish held_at merge name pass proofs repair state");
+  EXPECT_EQ(members(j["reductions"][1]),
+            "deferred definition family finish held_at merge name pass proofs repair state");
   EXPECT_EQ(members(j["points"][0]), "may_lag meaning moves name pass");
   EXPECT_EQ(members(j["outputs"][0]), "name pass stored_along_axis value");
   EXPECT_EQ(members(j["checks"][0]), "by pass passed what");
   EXPECT_EQ(j["refusals"], json::array());
-  write(folder + "/refused.tw", "axis r, j\ninput x[r, j] : f32\nm[r] = max[j](x)\ny[r] = sum[j](relu(x - m / 2))\noutput y\n");
+  write(folder + "/refused.tw",
+        "axis r, j\ninput x[r, j] : f32\nm[r] = max[j](x)\ny[r] = sum[j](relu(x - m / 2))\noutput y\n");
   const json refused = object({"derive", "refused.tw", "--json"});
   ASSERT_EQ(refused["refusals"].size(), 1u);
   EXPECT_EQ(members(refused["refusals"][0]), "column line reason reduction subterm");
@@ -117,7 +131,8 @@ TEST_F(Command, HardwareAsJson) {
   }
   EXPECT_EQ(names, (std::vector<std::string>{"cpu", "cuda", "interp", "interp-mapped"}));
   const json& cpu = j["targets"][0];
-  EXPECT_EQ(members(cpu), "available compiler flags isa local_bytes machine target threads vector_bytes vector_registers");
+  EXPECT_EQ(members(cpu),
+            "available compiler flags isa local_bytes machine target threads vector_bytes vector_registers");
   EXPECT_EQ(members(cpu["compiler"]), "command version");
   EXPECT_GT(cpu["threads"].get<int>(), 0);
   const CommandResult none = tilewright({"hardware", "--json"}, folder, {{"CXX", "no-such-compiler"}});
@@ -126,7 +141,8 @@ TEST_F(Command, HardwareAsJson) {
   EXPECT_EQ(without["available"], false);
   EXPECT_EQ(without["reason"], "no C++ compiler: `no-such-compiler` cannot be run");
   const CommandResult text = tw({"hardware"});
-  for (const char* target : {"cpu  ", "cuda  ", "interp  ", "interp-mapped  "}) EXPECT_NE(text.out.find(target), std::string::npos) << text.out;
+  for (const char* target : {"cpu  ", "cuda  ", "interp  ", "interp-mapped  "})
+    EXPECT_NE(text.out.find(target), std::string::npos) << text.out;
 }
 
 TEST_F(Command, TheCacheIsShownAndCleared) {
@@ -144,9 +160,11 @@ TEST_F(Command, TheCacheIsShownAndCleared) {
   EXPECT_EQ(members(j), "bytes cleared folder kernels off");
   EXPECT_EQ(j["kernels"], 1);
   EXPECT_GT(j["bytes"].get<int64_t>(), 1000);
-  EXPECT_EQ(shown({"cache", "clear"}), "folder   " + here + "\nkernels  1 removed\nbytes    " + std::to_string(j["bytes"].get<int64_t>()) + "\n");
+  EXPECT_EQ(shown({"cache", "clear"}), "folder   " + here + "\nkernels  1 removed\nbytes    " +
+                                           std::to_string(j["bytes"].get<int64_t>()) + "\n");
   EXPECT_EQ(list(here), std::vector<std::string>{"notes.txt"});  // what is not ours stays
-  const CommandResult off = tilewright({"cache"}, folder, {{"TILEWRIGHT_CACHE_DIR", here}, {"TILEWRIGHT_DISABLE_CACHE", "1"}});
+  const CommandResult off =
+      tilewright({"cache"}, folder, {{"TILEWRIGHT_CACHE_DIR", here}, {"TILEWRIGHT_DISABLE_CACHE", "1"}});
   EXPECT_EQ(off.out, "folder   " + here + "  (off: TILEWRIGHT_DISABLE_CACHE=1)\nkernels  0\nbytes    0\n");
 }
 
@@ -167,7 +185,9 @@ TEST_F(Command, EveryVerbHasHelpWithExamples) {
 
 /// What bash offers for words, the last of which is being typed.
 std::string offered(const std::string& folder, const std::string& words, int index) {
-  const std::string script = "source <(" + command_path() + " completion bash); COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(index) + "; _tilewright; echo \"${COMPREPLY[*]}\"";
+  const std::string script = "source <(" + command_path() + " completion bash); COMP_WORDS=(" + words +
+                             "); COMP_CWORD=" + std::to_string(index) +
+                             "; _tilewright; echo \"${COMPREPLY[*]}\"";
   const CommandResult r = run_program({"bash", "-c", script}, folder);
   EXPECT_EQ(r.err, "");
   return r.out;
@@ -183,21 +203,25 @@ TEST_F(Command, BashCompletesVerbsOptionsAndValues) {
   EXPECT_EQ(offered(sub, "tilewright emit --stage p", 3), "program plan\n");
   EXPECT_EQ(offered(sub, "tilewright run ''", 2).find("b.txt"), std::string::npos);
   EXPECT_NE(offered(sub, "tilewright run ''", 2).find("a.tw"), std::string::npos);
-  for (const char* file : {"a.tw", "b.txt"}) EXPECT_NE(offered(sub, "tilewright run --schedule ''", 3).find(file), std::string::npos);
+  for (const char* file : {"a.tw", "b.txt"})
+    EXPECT_NE(offered(sub, "tilewright run --schedule ''", 3).find(file), std::string::npos);
   EXPECT_EQ(offered(sub, "tilewright cache ''", 2), "show clear --help --json\n");
 }
 
 TEST_F(Command, EveryShellKnowsEveryOption) {
-  const std::string bash = tw({"completion", "bash"}).out, zsh = tw({"completion", "zsh"}).out, fish = tw({"completion", "fish"}).out;
+  const std::string bash = tw({"completion", "bash"}).out, zsh = tw({"completion", "zsh"}).out,
+                    fish = tw({"completion", "fish"}).out;
   for (const std::string& verb : kVerbs) {
     const std::string help = tw({verb, "--help"}).out;
-    for (size_t at = help.find("--"); at != std::string::npos && at < help.find("Examples:"); at = help.find("--", at + 2)) {
+    for (size_t at = help.find("--"); at != std::string::npos && at < help.find("Examples:");
+         at = help.find("--", at + 2)) {
       const size_t end = help.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at);
       const std::string option = help.substr(at + 2, end - at - 2);
       if (option.empty()) continue;
       EXPECT_NE(bash.find("--" + option), std::string::npos) << verb << " --" << option;
       EXPECT_NE(zsh.find("'--" + option + "["), std::string::npos) << verb << " --" << option;
-      EXPECT_NE(fish.find("'__fish_seen_subcommand_from " + verb + "' -l " + option + " "), std::string::npos) << verb << " --" << option;
+      EXPECT_NE(fish.find("'__fish_seen_subcommand_from " + verb + "' -l " + option + " "), std::string::npos)
+          << verb << " --" << option;
     }
   }
   for (const char* shell : {"zsh", "fish"}) {
@@ -211,15 +235,19 @@ TEST_F(Command, CtrlCLeavesNothingBehind) {
   write(place + "/s.tw", kProgram);
   write(place + "/slow.tw", kSlow);
   for (int signal : {SIGINT, SIGTERM}) {
-    const CommandResult r = tilewright({"run", "slow.tw", "--target", "interp", "--size", kSlowSize, "--output", "y=y.npy"}, place,
-                                       {{"TMPDIR", temporary}, {"TILEWRIGHT_CACHE_DIR", temporary + "/cache"}}, signal, 300);
+    const CommandResult r = tilewright(
+        {"run", "slow.tw", "--target", "interp", "--size", kSlowSize, "--output", "y=y.npy"}, place,
+        {{"TMPDIR", temporary}, {"TILEWRIGHT_CACHE_DIR", temporary + "/cache"}}, signal, 300);
     EXPECT_EQ(r.status, 128 + signal) << r.err;
     EXPECT_EQ(r.out + r.err, "");
   }
   // While the compiler runs on a source in the temporary folder.
   write(place + "/slow", "#!/bin/sh\ncase \"$*\" in *--version*) echo slow;; *-Q*) ;; *) sleep 2;; esac\n");
   std::filesystem::permissions(place + "/slow", std::filesystem::perms::owner_all);
-  const CommandResult r = tilewright({"run", "s.tw", "--size", "r=2,j=3"}, place, {{"TMPDIR", temporary}, {"TILEWRIGHT_CACHE_DIR", temporary + "/cache"}, {"CXX", place + "/slow"}}, SIGINT, 400);
+  const CommandResult r = tilewright(
+      {"run", "s.tw", "--size", "r=2,j=3"}, place,
+      {{"TMPDIR", temporary}, {"TILEWRIGHT_CACHE_DIR", temporary + "/cache"}, {"CXX", place + "/slow"}},
+      SIGINT, 400);
   EXPECT_EQ(r.status, 130) << r.err;
   EXPECT_EQ(list(place), (std::vector<std::string>{"s.tw", "slow", "slow.tw"}));
   const std::vector<std::string> left = list(temporary);
@@ -227,8 +255,10 @@ TEST_F(Command, CtrlCLeavesNothingBehind) {
 }
 
 TEST_F(Command, AClosedPipeEndsItQuietly) {
-  const CommandResult r = run_program({"sh", "-c", "{ " + command_path() + " emit s.tw --stage source; echo $? >&2; } | true"}, folder);
-  EXPECT_TRUE(r.err == "141\n" || r.err == "0\n") << r.err;  // 0 where all fitted into the pipe before its reader left
+  const CommandResult r = run_program(
+      {"sh", "-c", "{ " + command_path() + " emit s.tw --stage source; echo $? >&2; } | true"}, folder);
+  EXPECT_TRUE(r.err == "141\n" || r.err == "0\n")
+      << r.err;  // 0 where all fitted into the pipe before its reader left
 }
 
 TEST_F(Command, ProgressShowsOnATerminalAlone) {
@@ -239,7 +269,8 @@ TEST_F(Command, ProgressShowsOnATerminalAlone) {
     if (pid == 0) {
       if (chdir(folder.c_str()) != 0) _exit(126);
       const std::string path = command_path();
-      execl(path.c_str(), path.c_str(), "run", program.c_str(), "--target", "interp", "--size", size.c_str(), nullptr);
+      execl(path.c_str(), path.c_str(), "run", program.c_str(), "--target", "interp", "--size", size.c_str(),
+            nullptr);
       _exit(127);
     }
     std::string seen;

@@ -14,7 +14,10 @@ const double inf = INFINITY, nan_value = NAN;
 TEST(Compare, AcceptsTwiceTheErrorOfNaiveAndTheDtypesResolution) {
   // 0.75 + 0.3 − 0.3 in f16 is 0.75 + 2^-12 or so: resolution near 1 is 2^-10.
   const std::vector<double> ref = {0.75, -0.5}, naive = {0.75 + 0.01, -0.5};
-  const double resolution = std::fabs(round_to(DType::f16, round_to(DType::f16, 0.75 + round_to(DType::f16, 0.3)) - round_to(DType::f16, 0.3)) - 0.75);
+  const double resolution =
+      std::fabs(round_to(DType::f16,
+                         round_to(DType::f16, 0.75 + round_to(DType::f16, 0.3)) - round_to(DType::f16, 0.3)) -
+                0.75);
   Comparison c = compare({0.75 + 0.0199, -0.5}, ref, naive, DType::f16);
   EXPECT_TRUE(c.passed) << c.reason;
   EXPECT_NEAR(c.error, 0.0199, 1e-12);

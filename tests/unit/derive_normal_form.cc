@@ -21,12 +21,15 @@ class NormalForms : public ::testing::Test {
     }
     return {};
   }
-  static bool same_up_to_sign(Expr a, Expr b) { return a && (a == simplify(b) || simplify(-a) == simplify(b)); }
+  static bool same_up_to_sign(Expr a, Expr b) {
+    return a && (a == simplify(b) || simplify(-a) == simplify(b));
+  }
   /// The terms add up to the expression.
   void expect_sum(Expr e) {
     Expr sum = 0;
     for (const Term& t : terms(e)) sum = sum + value_of(t);
-    EXPECT_TRUE(provably_equal(sum, simplify(e))) << to_string(simplify(sum)) << " against " << to_string(simplify(e));
+    EXPECT_TRUE(provably_equal(sum, simplify(e)))
+        << to_string(simplify(sum)) << " against " << to_string(simplify(e));
   }
 
   Sym i = test_axis("i"), j = test_axis("j"), d = test_axis("d");
@@ -79,7 +82,8 @@ TEST_F(NormalForms, Exponentials) {
   EXPECT_EQ(t[0].c, y);
   EXPECT_EQ(terms(pow(exp(x - M), 2)).at(0).u, simplify(2 * x));
   EXPECT_EQ(terms(exp(x) * exp(-M)).at(0).r, M);
-  EXPECT_TRUE(terms(exp(make(Op::Tanh, {x}) - M)).at(0).u.get() == nullptr) << "a small exponent needs no point";
+  EXPECT_TRUE(terms(exp(make(Op::Tanh, {x}) - M)).at(0).u.get() == nullptr)
+      << "a small exponent needs no point";
 }
 
 TEST_F(NormalForms, Choices) {
@@ -125,7 +129,8 @@ TEST_F(NormalForms, Powers) {
 
 TEST_F(NormalForms, WhatHasNone) {
   EXPECT_EQ(mixing(exp(x * R) * y), simplify(x * R));
-  for (Op op : {Op::Sigmoid, Op::Tanh, Op::Erf}) EXPECT_TRUE(same_up_to_sign(mixing(make(op, {x - R}) * y), make(op, {x - R})));
+  for (Op op : {Op::Sigmoid, Op::Tanh, Op::Erf})
+    EXPECT_TRUE(same_up_to_sign(mixing(make(op, {x - R}) * y), make(op, {x - R})));
   for (Op op : {Op::Round, Op::Floor}) EXPECT_EQ(mixing(make(op, {x / R}) * y), simplify(make(op, {x / R})));
   EXPECT_EQ(mixing(max(x - R, 0)), simplify(max(x - R, 0)));
   EXPECT_EQ(mixing(cast(DType::bf16, x / R)), simplify(cast(DType::bf16, x / R)));

@@ -85,7 +85,8 @@ TEST(States, CausalAttention) {
   EXPECT_EQ(components(s), sorted({"l[b i] sum exp(S - m)", "o[b i e] sum V * exp(S - m)"}));
   expect_scale(s, "l");
   expect_scale(s, "o");
-  for (const Component& c : s.components) EXPECT_EQ(c.present, s.points[0].present) << "the mask is the presence of everything";
+  for (const Component& c : s.components)
+    EXPECT_EQ(c.present, s.points[0].present) << "the mask is the presence of everything";
   EXPECT_FALSE(s.points[0].present.number().has_value());
   // u is the scaled product without the mask.
   Sym S = x.program.definitions[0].sym;
@@ -102,7 +103,9 @@ TEST(States, CausalAttention) {
 
 TEST(States, TheScaleOfScoresDoesNotMatter) {
   for (const char* body : {"exp(x - m)", "exp2((x - m) * log2(exp(1)))", "exp(x) / exp(m)"}) {
-    Derived x = derived(std::string("axis r, j\ninput x[r, j] : f32\nm[r] = max[j](x)\nl[r] = sum[j](") + body + ")\nz[r] = m + log(l)\noutput z\n", "j");
+    Derived x = derived(std::string("axis r, j\ninput x[r, j] : f32\nm[r] = max[j](x)\nl[r] = sum[j](") +
+                            body + ")\nz[r] = m + log(l)\noutput z\n",
+                        "j");
     EXPECT_EQ(x.d.passes.size(), 1u);
     EXPECT_EQ(components(x.state()), sorted({"l[r] sum exp(x - m)"})) << body;
     EXPECT_EQ(x.state().points.size(), 1u);
@@ -119,8 +122,8 @@ TEST(States, LayernormIntoAProduct) {
   EXPECT_EQ(rho.kind, Point::Kind::Mean);
   EXPECT_EQ(axes(rho.axes), "r");
   EXPECT_FALSE(rho.may_lag);
-  EXPECT_EQ(components(s), sorted({"count[] sum 1", "d1[r] sum x - rho", "d2[r] sum (x - rho) ** 2", "y0[n] sum gamma * W",
-                                   "y[r n] sum gamma * W * (x - rho)"}));
+  EXPECT_EQ(components(s), sorted({"count[] sum 1", "d1[r] sum x - rho", "d2[r] sum (x - rho) ** 2",
+                                   "y0[n] sum gamma * W", "y[r n] sum gamma * W * (x - rho)"}));
   EXPECT_EQ(s.components[size_t(rho.sum)].var.name(), "d1");
   EXPECT_EQ(s.components[size_t(rho.weight)].var.name(), "count");
   Expr delta = own(rho, rho.var) - own(rho, rho.next);
@@ -132,7 +135,8 @@ TEST(States, LayernormIntoAProduct) {
   size_t k = size_t(x.reduction("y") - x.d.cascade.reductions.data());
   for (Sym t : tensors_read(x.d.finish[k])) EXPECT_FALSE(t == rho.var);
   auto read_in = tensors_read(x.d.finish[k]);
-  EXPECT_NE(std::find(read_in.begin(), read_in.end(), x.component("d1")->var), read_in.end()) << "the residual is not dropped";
+  EXPECT_NE(std::find(read_in.begin(), read_in.end(), x.component("d1")->var), read_in.end())
+      << "the residual is not dropped";
   EXPECT_FALSE(x.d.deferred.empty());
   expect_all_passed(x);
 }
@@ -168,8 +172,10 @@ TEST(States, UnsafeSoftmaxGetsAMaximum) {
 }
 
 TEST(States, AShiftThatIsNotTheMaximumIsMovedOut) {
-  Derived x = derived("axis i, j, e\ninput S[i, j] : f32\ninput V[j, e] : f32\nt[i] = sum[j](S)\n"
-                      "O[i, e] = sum[j](exp(S - t) * V) / sum[j](exp(S - t))\noutput O\n", "j");
+  Derived x = derived(
+      "axis i, j, e\ninput S[i, j] : f32\ninput V[j, e] : f32\nt[i] = sum[j](S)\n"
+      "O[i, e] = sum[j](exp(S - t) * V) / sum[j](exp(S - t))\noutput O\n",
+      "j");
   EXPECT_EQ(x.d.passes.size(), 1u);
   EXPECT_EQ(x.reduction("t"), nullptr) << "nothing reads it any more";
   EXPECT_EQ(x.state().points.size(), 1u);
@@ -199,8 +205,10 @@ TEST(States, SoftmaxBackwardInOnePass) {
 }
 
 TEST(States, PeeledMaximum) {
-  Derived x = derived("axis r, c\ninput x[r, c] : f32\na[r] = sum[c](abs(x))\nm[r] = max[c](abs(x) * a)\n"
-                      "k[r] = max[c](x * sum[c](x))\noutput m, k\n", "c");
+  Derived x = derived(
+      "axis r, c\ninput x[r, c] : f32\na[r] = sum[c](abs(x))\nm[r] = max[c](abs(x) * a)\n"
+      "k[r] = max[c](x * sum[c](x))\noutput m, k\n",
+      "c");
   EXPECT_EQ(x.d.passes.size(), 1u);
   EXPECT_EQ(x.component("m")->meaning, "max abs(x)");
   int maxima = 0, minima = 0;
@@ -214,7 +222,8 @@ TEST(States, PeeledMaximum) {
 }
 
 TEST(States, IndexOfTheMaximum) {
-  Derived x = derived("axis r, c\ninput x[r, c] : f32\nk[r] = argmax[c](x)\nq[r] = argmin[c](x)\noutput k, q\n", "c");
+  Derived x =
+      derived("axis r, c\ninput x[r, c] : f32\nk[r] = argmax[c](x)\nq[r] = argmin[c](x)\noutput k, q\n", "c");
   EXPECT_EQ(x.d.passes.size(), 1u);
   EXPECT_EQ(x.state().points.size(), 2u);
   EXPECT_EQ(x.state().components.size(), 2u);
@@ -223,15 +232,19 @@ TEST(States, IndexOfTheMaximum) {
 }
 
 TEST(States, ProductsAnyAll) {
-  Derived x = derived("axis r, c\ninput x[r, c] : f32\na[r] = sum[c](x**2)\np[r] = prod[c]((1 + x**2) * a)\n"
-                      "q[r] = any[c](x > 1 and a > 2)\nt[r] = all[c](x < 2 or a > 1)\noutput p, q, t\n", "c");
+  Derived x = derived(
+      "axis r, c\ninput x[r, c] : f32\na[r] = sum[c](x**2)\np[r] = prod[c]((1 + x**2) * a)\n"
+      "q[r] = any[c](x > 1 and a > 2)\nt[r] = all[c](x < 2 or a > 1)\noutput p, q, t\n",
+      "c");
   EXPECT_EQ(x.d.passes.size(), 1u);
   expect_all_passed(x);
 }
 
 TEST(States, AnOutputThatNeedsNoResultStaysInPassOne) {
-  Derived x = derived("axis i, j, e\ninput S[i, j] : f32\ninput V[j, e] : f32\nZ[i, j] = S * 2\nP[i, j] = softmax[j](Z)\n"
-                      "O[i, e] = sum[j](P * V)\noutput O, P, Z\n", "j");
+  Derived x = derived(
+      "axis i, j, e\ninput S[i, j] : f32\ninput V[j, e] : f32\nZ[i, j] = S * 2\nP[i, j] = softmax[j](Z)\n"
+      "O[i, e] = sum[j](P * V)\noutput O, P, Z\n",
+      "j");
   ASSERT_EQ(x.d.cascade.outputs.size(), 3u);
   EXPECT_EQ(x.d.cascade.outputs[0].pass, 1);
   EXPECT_EQ(x.d.cascade.outputs[1].pass, 2);
@@ -242,8 +255,10 @@ TEST(States, AnOutputThatNeedsNoResultStaysInPassOne) {
 
 TEST(States, ASecondPassKnowsTheMaximumOfTheFirst) {
   // exp(x − m) with the final m is at most 1: no point in pass 2.
-  Derived x = derived("axis r, c\ninput x[r, c] : f32\nm[r] = max[c](x)\nl[r] = sum[c](exp(x - m))\n"
-                      "q[r] = sum[c](round(exp(x - m) / l) * exp(x - m))\noutput q\n", "c");
+  Derived x = derived(
+      "axis r, c\ninput x[r, c] : f32\nm[r] = max[c](x)\nl[r] = sum[c](exp(x - m))\n"
+      "q[r] = sum[c](round(exp(x - m) / l) * exp(x - m))\noutput q\n",
+      "c");
   ASSERT_EQ(x.d.passes.size(), 2u);
   EXPECT_TRUE(x.state(2).points.empty());
   EXPECT_EQ(x.d.refusals.size(), 1u);
@@ -251,7 +266,10 @@ TEST(States, ASecondPassKnowsTheMaximumOfTheFirst) {
 }
 
 TEST(States, SmallExponentsNeedNoPoint) {
-  Derived x = derived("axis r, c, e\ninput x[r, c] : f32\ninput V[c, e] : f32\nO[r, e] = sum[c](softmax[c](4 * tanh(x)) * V)\noutput O\n", "c");
+  Derived x = derived(
+      "axis r, c, e\ninput x[r, c] : f32\ninput V[c, e] : f32\nO[r, e] = sum[c](softmax[c](4 * tanh(x)) * "
+      "V)\noutput O\n",
+      "c");
   EXPECT_EQ(x.d.passes.size(), 1u);
   EXPECT_TRUE(x.state().points.empty());
   EXPECT_EQ(x.state().components.size(), 2u);
@@ -260,17 +278,22 @@ TEST(States, SmallExponentsNeedNoPoint) {
 
 TEST(States, NestedUsesOfTheAxisAreCopies) {
   // A[j] read along the streamed axis is a sum over a copy of the axis.
-  Derived x = derived("axis i, j\naxis n = 3\ninput X[i, j] : f32\nA[i] = sum[j](X)\nB[i] = sum[j](X * A)\noutput B\n", "j");
+  Derived x = derived(
+      "axis i, j\naxis n = 3\ninput X[i, j] : f32\nA[i] = sum[j](X)\nB[i] = sum[j](X * A)\noutput B\n", "j");
   EXPECT_EQ(x.d.passes.size(), 1u);
   EXPECT_EQ(x.d.cascade.reductions.size(), 2u);
-  Derived y = derived("axis i, j\ninput X[i, j] : f32\nA[j] = sum[i](X)\nB[i] = sum[j](X * A)\noutput B\n", "i");
+  Derived y =
+      derived("axis i, j\ninput X[i, j] : f32\nA[j] = sum[i](X)\nB[i] = sum[j](X * A)\noutput B\n", "i");
   EXPECT_EQ(y.d.passes.size(), 2u) << "A is a result there, B is stored along i once A is final";
   EXPECT_EQ(y.d.passes[1].stored, std::vector<size_t>{0});
 }
 
 TEST(States, EmptyAxes) {
   // rsqrt(0/0) must not reach the result of an empty sum.
-  Derived x = derived("axis r, c, n\ninput x[r, c] : f32\ninput W[c, n] : f32\nq[r] = mean[c](x**2)\ny[r, n] = sum[c](x * rsqrt(q) * W)\noutput y\n", "c");
+  Derived x = derived(
+      "axis r, c, n\ninput x[r, c] : f32\ninput W[c, n] : f32\nq[r] = mean[c](x**2)\ny[r, n] = sum[c](x * "
+      "rsqrt(q) * W)\noutput y\n",
+      "c");
   size_t k = size_t(x.reduction("y") - x.d.cascade.reductions.data());
   Bindings values;
   for (Sym s : free_symbols(x.d.finish[k])) values[s] = 0;

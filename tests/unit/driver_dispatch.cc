@@ -18,11 +18,14 @@ class Dispatch : public ::testing::Test {
 struct Call {
   HostArray x, p;
   void run(Kernel& k) {
-    k.run({{"x", Tensor{x.dtype, x.data.get(), x.shape, x.strides}}}, {}, {{"P", Tensor{p.dtype, p.data.get(), p.shape, {}}}});
+    k.run({{"x", Tensor{x.dtype, x.data.get(), x.shape, x.strides}}}, {},
+          {{"P", Tensor{p.dtype, p.data.get(), p.shape, {}}}});
   }
 };
 
-Call rows(int64_t r, int64_t j) { return {filled(DType::f32, {r, j}, Fill::Normal, 1, "x"), allocate(DType::f32, {r, j})}; }
+Call rows(int64_t r, int64_t j) {
+  return {filled(DType::f32, {r, j}, Fill::Normal, 1, "x"), allocate(DType::f32, {r, j})};
+}
 
 TEST_F(Dispatch, ANewSizeCompilesNothing) {
   CompileOptions o;
@@ -36,8 +39,10 @@ TEST_F(Dispatch, ANewSizeCompilesNothing) {
 
   Kernel a(example("pf_causal", DType::f32, {{"d", 64}, {"e", 64}}), o);
   auto attention = [&](int64_t i, int64_t j) {
-    const HostArray q = filled(DType::f32, {1, 1, i, 64}, Fill::Normal, 1, "Q"), kk = filled(DType::f32, {1, 1, j, 64}, Fill::Normal, 1, "K"),
-                    v = filled(DType::f32, {1, 1, j, 64}, Fill::Normal, 1, "V"), out = allocate(DType::f32, {1, 1, i, 64});
+    const HostArray q = filled(DType::f32, {1, 1, i, 64}, Fill::Normal, 1, "Q"),
+                    kk = filled(DType::f32, {1, 1, j, 64}, Fill::Normal, 1, "K"),
+                    v = filled(DType::f32, {1, 1, j, 64}, Fill::Normal, 1, "V"),
+                    out = allocate(DType::f32, {1, 1, i, 64});
     auto t = [](const HostArray& x) { return Tensor{x.dtype, x.data.get(), x.shape, x.strides}; };
     a.run({{"Q", t(q)}, {"K", t(kk)}, {"V", t(v)}}, {}, {{"O", t(out)}});
   };
@@ -84,13 +89,29 @@ std::string mistake(const std::function<void()>& f) {
 TEST_F(Dispatch, BadCallsAreExplained) {
   CompileOptions o;
   Kernel k(example("softmax", DType::f32), o);
-  const HostArray x = allocate(DType::f32, {2, 3}), wrong = allocate(DType::f32, {2, 4}), half = allocate(DType::f16, {2, 3});
+  const HostArray x = allocate(DType::f32, {2, 3}), wrong = allocate(DType::f32, {2, 4}),
+                  half = allocate(DType::f16, {2, 3});
   auto t = [](const HostArray& a) { return Tensor{a.dtype, a.data.get(), a.shape, {}}; };
-  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {}, {{"P", t(wrong)}}); }), "output `P` has shape (2, 4), the program needs (2, 3) | pass an array of that shape");
-  EXPECT_EQ(mistake([&] { k.run({{"x", t(half)}}, {}, {{"P", t(x)}}); }), "input `x` is f16, the program declares f32 | convert it, or compile with --dtype x=f16");
-  EXPECT_EQ(mistake([&] { k.run({{"X", t(x)}}, {}, {{"P", t(x)}}); }), "no input is called `X` | inputs are: x");
-  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {}, {}); }), "output `P` is missing | pass an array of shape (2, 3)");
-  EXPECT_EQ(mistake([&] { k.run({{"x", t(x)}}, {{"cap", 3.0}}, {{"P", t(x)}}); }).substr(0, 28), "no param is called `cap` | p");
+  EXPECT_EQ(mistake([&] {
+              k.run({{"x", t(x)}}, {}, {{"P", t(wrong)}});
+            }),
+            "output `P` has shape (2, 4), the program needs (2, 3) | pass an array of that shape");
+  EXPECT_EQ(mistake([&] {
+              k.run({{"x", t(half)}}, {}, {{"P", t(x)}});
+            }),
+            "input `x` is f16, the program declares f32 | convert it, or compile with --dtype x=f16");
+  EXPECT_EQ(mistake([&] {
+              k.run({{"X", t(x)}}, {}, {{"P", t(x)}});
+            }),
+            "no input is called `X` | inputs are: x");
+  EXPECT_EQ(mistake([&] {
+              k.run({{"x", t(x)}}, {}, {});
+            }),
+            "output `P` is missing | pass an array of shape (2, 3)");
+  EXPECT_EQ(mistake([&] {
+              k.run({{"x", t(x)}}, {{"cap", 3.0}}, {{"P", t(x)}});
+            }).substr(0, 28),
+            "no param is called `cap` | p");
 }
 
 TEST_F(Dispatch, AScheduleThatDoesNotAdmitTheSizeIsRefused) {
@@ -101,7 +122,8 @@ TEST_F(Dispatch, AScheduleThatDoesNotAdmitTheSizeIsRefused) {
   ok.run(k);
   Call large = rows(2, 65);
   EXPECT_EQ(mistake([&] { large.run(k); }),
-            "no plan admits these sizes: j is 65, the plan holds at most 64 | drop the schedule, raise the capacity, or stream the axis");
+            "no plan admits these sizes: j is 65, the plan holds at most 64 | drop the schedule, raise the "
+            "capacity, or stream the axis");
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ constexpr auto Offset = Digit::To::Offset;
 
 /// The accumulator of wgmma m64nN for `groups` groups of 64 rows.
 Layout accumulator(int64_t columns, int64_t groups = 1) {
-  std::vector<Digit> digits{{0, 8, 1, Owner, 4}, {0, 2, 8, Offset, 2},  {0, 4, 16, Owner, 32},
-                            {1, 2, 1, Offset, 1}, {1, 4, 2, Owner, 1}, {1, columns / 8, 8, Offset, 4}};
+  std::vector<Digit> digits{{0, 8, 1, Owner, 4},  {0, 2, 8, Offset, 2}, {0, 4, 16, Owner, 32},
+                            {1, 2, 1, Offset, 1}, {1, 4, 2, Owner, 1},  {1, columns / 8, 8, Offset, 4}};
   if (groups > 1) digits.push_back({0, groups, 64, Owner, 128});
   return Layout({64 * groups, columns}, digits);
 }
@@ -29,7 +29,9 @@ Place operand_place(int64_t row, int64_t column) {
 
 /// f16 rows of 64·h columns as a bulk copy with 128-byte swizzle leaves them.
 Layout panel(int64_t rows, int64_t halves) {
-  return Layout({rows, 64 * halves}, {{1, 64, 1, Offset, 1}, {1, halves, 64, Offset, 64 * rows}, {0, rows, 1, Offset, 64}}, {3, 3, 3});
+  return Layout({rows, 64 * halves},
+                {{1, 64, 1, Offset, 1}, {1, halves, 64, Offset, 64 * rows}, {0, rows, 1, Offset, 64}},
+                {3, 3, 3});
 }
 
 TEST(Layout, RowMajorAndStrided) {
@@ -82,11 +84,19 @@ TEST(Layout, ClassifyConversions) {
   Layout acc = accumulator(16);
   EXPECT_EQ(classify(acc, acc), Conversion::Identity);
   // The same owners in another order of registers.
-  Layout renamed({64, 16}, {{0, 8, 1, Owner, 4}, {0, 2, 8, Offset, 1}, {0, 4, 16, Owner, 32},
-                            {1, 2, 1, Offset, 2}, {1, 4, 2, Owner, 1}, {1, 2, 8, Offset, 4}});
+  Layout renamed({64, 16}, {{0, 8, 1, Owner, 4},
+                            {0, 2, 8, Offset, 1},
+                            {0, 4, 16, Owner, 32},
+                            {1, 2, 1, Offset, 2},
+                            {1, 4, 2, Owner, 1},
+                            {1, 2, 8, Offset, 4}});
   EXPECT_EQ(classify(acc, renamed), Conversion::Identity);
   // Columns of a row in another order of the four lanes.
-  Layout lanes({64, 16}, {{0, 8, 1, Owner, 4}, {0, 2, 8, Offset, 4}, {0, 4, 16, Owner, 32}, {1, 4, 1, Offset, 1}, {1, 4, 4, Owner, 1}});
+  Layout lanes({64, 16}, {{0, 8, 1, Owner, 4},
+                          {0, 2, 8, Offset, 4},
+                          {0, 4, 16, Owner, 32},
+                          {1, 4, 1, Offset, 1},
+                          {1, 4, 4, Owner, 1}});
   EXPECT_EQ(classify(acc, lanes), Conversion::Lanes);
   Layout rows({64, 16}, {{0, 64, 1, Owner, 1}, {1, 16, 1, Offset, 1}});
   EXPECT_EQ(classify(acc, rows), Conversion::Shared);
@@ -146,7 +156,7 @@ TEST(Layout, SwizzleIsItsOwnInverseAndAvoidsConflicts) {
 TEST(Layout, BankConflicts) {
   std::vector<int64_t> same(32, 0), unit, strided;
   for (int64_t t = 0; t < 32; ++t) unit.push_back(4 * t), strided.push_back(8 * t);
-  EXPECT_EQ(Layout::bank_conflicts(same, 4), 1);     // one word for all
+  EXPECT_EQ(Layout::bank_conflicts(same, 4), 1);  // one word for all
   EXPECT_EQ(Layout::bank_conflicts(unit, 4), 1);
   EXPECT_EQ(Layout::bank_conflicts(strided, 4), 2);
   EXPECT_EQ(Layout::bank_conflicts(strided, 8), 1);  // two passes of 16 owners
@@ -162,13 +172,17 @@ TEST(Layout, Contiguous) {
 }
 
 TEST(Layout, RefusesWhatIsNoLayout) {
-  EXPECT_THROW(Layout({4, 4}, {{0, 4, 1, Offset, 1}}), InternalError);                                        // axis 1 not covered
-  EXPECT_THROW(Layout({4}, {{0, 2, 1, Offset, 1}, {0, 4, 2, Offset, 2}}), InternalError);                     // covered twice over
-  EXPECT_THROW(Layout({4, 4}, {{0, 4, 1, Offset, 1}, {1, 4, 1, Offset, 2}}), InternalError);                  // elements overlap
-  EXPECT_THROW(Layout({4}, {{0, 4, 1, Owner, 1}, {-1, 2, 0, Owner, 2}}), InternalError);                      // owners overlap
-  EXPECT_THROW(Layout({4}, {{1, 4, 1, Offset, 1}}), InternalError);                                           // no such axis
-  EXPECT_THROW(Layout({4}, {{0, 4, 1, Offset, 1}, {-1, 2, 0, Offset, 4}}), InternalError);                    // replicas have owners
-  EXPECT_THROW(Layout({64}, {{0, 64, 1, Offset, 1}}, Swizzle{3, 3, 2}), InternalError);                       // not its own inverse
+  EXPECT_THROW(Layout({4, 4}, {{0, 4, 1, Offset, 1}}), InternalError);  // axis 1 not covered
+  EXPECT_THROW(Layout({4}, {{0, 2, 1, Offset, 1}, {0, 4, 2, Offset, 2}}),
+               InternalError);  // covered twice over
+  EXPECT_THROW(Layout({4, 4}, {{0, 4, 1, Offset, 1}, {1, 4, 1, Offset, 2}}),
+               InternalError);                                                            // elements overlap
+  EXPECT_THROW(Layout({4}, {{0, 4, 1, Owner, 1}, {-1, 2, 0, Owner, 2}}), InternalError);  // owners overlap
+  EXPECT_THROW(Layout({4}, {{1, 4, 1, Offset, 1}}), InternalError);                       // no such axis
+  EXPECT_THROW(Layout({4}, {{0, 4, 1, Offset, 1}, {-1, 2, 0, Offset, 4}}),
+               InternalError);  // replicas have owners
+  EXPECT_THROW(Layout({64}, {{0, 64, 1, Offset, 1}}, Swizzle{3, 3, 2}),
+               InternalError);  // not its own inverse
 }
 
 }  // namespace

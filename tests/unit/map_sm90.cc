@@ -43,8 +43,10 @@ struct Case {
     for (const Axis& a : sample.program.axes)
       sizes[a.index.size()] = a.baked() ? a.size.rational()->num() : lengths.at(a.name());
     unsigned seed = 7;
-    for (const Input& in : sample.program.inputs) inputs[in.sym.name()] = filled(in.dtype, shape_of(in.dims, sizes), seed++);
-    for (const Output& out : sample.program.outputs) outputs[out.sym.name()] = filled(out.dtype, shape_of(out.dims, sizes), seed++);
+    for (const Input& in : sample.program.inputs)
+      inputs[in.sym.name()] = filled(in.dtype, shape_of(in.dims, sizes), seed++);
+    for (const Output& out : sample.program.outputs)
+      outputs[out.sym.name()] = filled(out.dtype, shape_of(out.dims, sizes), seed++);
   }
   Case& roles(int loaders, int computers) {
     sample.tiles.plan.loaders = loaders;
@@ -78,16 +80,21 @@ struct Case {
   }
 };
 
-std::map<std::string, int64_t> attention_sizes(int64_t i, int64_t j) { return {{"b", 1}, {"h", 2}, {"i", i}, {"j", j}}; }
+std::map<std::string, int64_t> attention_sizes(int64_t i, int64_t j) {
+  return {{"b", 1}, {"h", 2}, {"i", i}, {"j", j}};
+}
 
-const Adversary adversaries[] = {{1, Adversary::Mode::Random}, {2, Adversary::Mode::Eager}, {3, Adversary::Mode::Lazy}};
+const Adversary adversaries[] = {
+    {1, Adversary::Mode::Random}, {2, Adversary::Mode::Eager}, {3, Adversary::Mode::Lazy}};
 
 TEST(MapSm90, PipelinedProductsUnderEveryGuard) {
   for (Guard guard : {Guard::Always, Guard::Moved, Guard::Threshold, Guard::Speculative}) {
     for (bool causal : {false, true}) {
       for (const Adversary& a : adversaries) {
-        Case run(attention_sample({.guard = guard, .causal = causal, .chunk = 32, .features = 64}), attention_sizes(130, 150));
-        EXPECT_LT(run.roles(1, 2).error(LayoutClass::Aligned, a), 4e-3) << name(guard) << " causal " << causal;
+        Case run(attention_sample({.guard = guard, .causal = causal, .chunk = 32, .features = 64}),
+                 attention_sizes(130, 150));
+        EXPECT_LT(run.roles(1, 2).error(LayoutClass::Aligned, a), 4e-3)
+            << name(guard) << " causal " << causal;
       }
     }
   }
@@ -99,7 +106,8 @@ TEST(MapSm90, CopiesByInstructions) {
 }
 
 TEST(MapSm90, ComputingThreadsThatLoadThemselves) {
-  Case run(attention_sample({.block = 64, .chunk = 32, .features = 64, .stages = 1}), attention_sizes(70, 100));
+  Case run(attention_sample({.block = 64, .chunk = 32, .features = 64, .stages = 1}),
+           attention_sizes(70, 100));
   EXPECT_LT(run.roles(0, 1).error(LayoutClass::Aligned), 4e-3);
 }
 
@@ -122,7 +130,8 @@ TEST(MapSm90, NonFiniteElementsBehindAMask) {
     Case run(attention_sample({.guard = guard, .chunk = 32, .features = 64}), attention_sizes(40, 40));
     // Row 20 of V and K are seen by rows 20 and later only.
     for (const char* tensor : {"V", "K"})
-      for (int64_t e = 0; e < 64; ++e) store_element(DType::f16, run.inputs[tensor].data.data(), 20 * 64 + e, e % 2 ? NAN : INFINITY);
+      for (int64_t e = 0; e < 64; ++e)
+        store_element(DType::f16, run.inputs[tensor].data.data(), 20 * 64 + e, e % 2 ? NAN : INFINITY);
     run.roles(1, 2);
     run.error(LayoutClass::Aligned);
     const Array& o = run.outputs["O"];
@@ -134,7 +143,8 @@ TEST(MapSm90, NonFiniteElementsBehindAMask) {
 }
 
 TEST(MapSm90, RowsThatSeeNothingAndEmptyAxes) {
-  Case nothing(attention_sample({.guard = Guard::Speculative, .chunk = 32, .features = 64}), attention_sizes(90, 33));
+  Case nothing(attention_sample({.guard = Guard::Speculative, .chunk = 32, .features = 64}),
+               attention_sizes(90, 33));
   EXPECT_LT(nothing.roles(1, 2).error(LayoutClass::Aligned), 4e-3);
   Case empty(attention_sample({.chunk = 32, .features = 64}), attention_sizes(5, 0));
   EXPECT_EQ(empty.roles(1, 2).error(LayoutClass::Aligned), 0);
@@ -144,7 +154,9 @@ TEST(MapSm90, RowsInRegisters) {
   for (DType t : {DType::f32, DType::f16}) {
     for (int64_t n : {1, 1000, 8192}) {
       Case run(resident_softmax_sample(t), {{"r", 2}, {"j", n}});
-      EXPECT_LT(run.roles(0, 2).error(n % 8 ? LayoutClass::General : LayoutClass::Aligned), t == DType::f32 ? 1e-6 : 1e-3) << n;
+      EXPECT_LT(run.roles(0, 2).error(n % 8 ? LayoutClass::General : LayoutClass::Aligned),
+                t == DType::f32 ? 1e-6 : 1e-3)
+          << n;
     }
     Case two(two_pass_softmax_sample(t), {{"r", 2}, {"j", 2500}});
     EXPECT_LT(two.roles(0, 2).error(LayoutClass::General), t == DType::f32 ? 1e-6 : 1e-3);
@@ -154,7 +166,10 @@ TEST(MapSm90, RowsInRegisters) {
 TEST(MapSm90, RankOneRepairsOfAnAccumulator) {
   for (DType t : {DType::f16, DType::bf16, DType::f32}) {
     Case run(layernorm_matmul_sample(t), {{"r", 3}, {"n", 40}});
-    EXPECT_LT(run.roles(1, 1).error(LayoutClass::Aligned), t == DType::f32 ? 1e-3 : t == DType::f16 ? 0.2 : 1.5) << name(t);
+    EXPECT_LT(run.roles(1, 1).error(LayoutClass::Aligned), t == DType::f32   ? 1e-3
+                                                           : t == DType::f16 ? 0.2
+                                                                             : 1.5)
+        << name(t);
   }
 }
 
@@ -167,7 +182,9 @@ TEST(MapSm90, SaysWhatDoesNotFit) {
     FAIL() << "a plan that needs more than there is was accepted";
   } catch (const UserError& e) {
     const std::string text = e.diagnostics()[0].what;
-    EXPECT_TRUE(text.find("registers") != std::string::npos || text.find("shared memory") != std::string::npos) << text;
+    EXPECT_TRUE(text.find("registers") != std::string::npos ||
+                text.find("shared memory") != std::string::npos)
+        << text;
   }
   big.tiles.plan.loaders = 2;
   EXPECT_THROW(map_sm90(big.program, big.tiles, sm90(), LayoutClass::Aligned), UserError);

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-
 #include "tests/support/mapped_samples.h"
 
 namespace tilewright::testing {
@@ -90,9 +89,16 @@ TEST(MappedInterpreter, ExchangeBetweenLanesAndGroups) {
   k.grid[0].block = k.grid[0].piece = 1;
   Sym r = k.buffers[0].axes[0], j = k.buffers[0].axes[1];
   Layout threads({256}, {{0, 4, 1, Digit::To::Offset, 1}, {0, 64, 4, Digit::To::Owner, 1}});
-  Buffer x{.sym = Sym::fresh({.name = "x", .kind = SymbolKind::Tile}), .axes = {j}, .layout = threads, .role = 0};
-  Buffer sum{.sym = Sym::fresh({.name = "sum", .kind = SymbolKind::Tile}), .axes = {}, .layout = threads.reduce_axis(0), .role = 0};
-  Buffer scratch{.sym = Sym::fresh({.name = "scratch", .kind = SymbolKind::Tile}), .axes = {j}, .space = Space::Local, .layout = Layout::row_major({2})};
+  Buffer x{
+      .sym = Sym::fresh({.name = "x", .kind = SymbolKind::Tile}), .axes = {j}, .layout = threads, .role = 0};
+  Buffer sum{.sym = Sym::fresh({.name = "sum", .kind = SymbolKind::Tile}),
+             .axes = {},
+             .layout = threads.reduce_axis(0),
+             .role = 0};
+  Buffer scratch{.sym = Sym::fresh({.name = "scratch", .kind = SymbolKind::Tile}),
+                 .axes = {j},
+                 .space = Space::Local,
+                 .layout = Layout::row_major({2})};
   k.buffers = {x, sum, scratch};
   Expr value = read(x.sym, {Expr(j)});
   Sym X = s.program.inputs[0].sym, Y = s.program.outputs[0].sym;
@@ -105,10 +111,11 @@ TEST(MappedInterpreter, ExchangeBetweenLanesAndGroups) {
 
   // The same in two steps: partial sums of each thread, then the replicas combined.
   auto two_steps = [&](Scope across) {
-    k.roles[0].body = {{Copy{"copy.vector", x.sym, {}, X, {r, j}, {}, {}}, ""},
-                       {ReduceOp{sum.sym, Reducer::Sum, {j}, value, false, {}, {}, Scope::Thread, {}}, ""},
-                       {ReduceOp{sum.sym, Reducer::Sum, {}, read(sum.sym, {}), false, {}, {}, across, scratch.sym}, ""},
-                       {StoreOut{"store.plain", sum.sym, Y, {r}, {}}, ""}};
+    k.roles[0].body = {
+        {Copy{"copy.vector", x.sym, {}, X, {r, j}, {}, {}}, ""},
+        {ReduceOp{sum.sym, Reducer::Sum, {j}, value, false, {}, {}, Scope::Thread, {}}, ""},
+        {ReduceOp{sum.sym, Reducer::Sum, {}, read(sum.sym, {}), false, {}, {}, across, scratch.sym}, ""},
+        {StoreOut{"store.plain", sum.sym, Y, {r}, {}}, ""}};
   };
   two_steps(Scope::Role);
   EXPECT_LE(s.run(), s.tolerance);
@@ -139,9 +146,12 @@ TEST(MappedInterpreter, VotesActOnTheirScope) {
   for (int64_t n = 0; n < 128; ++n) in.set(n, n == 5 || n == 64 + 40 || n == 64 + 41 ? 3 : 0);
   Expr value = read(x.sym, {Expr(j)});
   for (Scope scope : {Scope::Thread, Scope::Warp, Scope::Role}) {
-    Vote vote{less(2, value), {j}, {}, {}, scope, {{MapOp{x.sym, 1, {}, {}}, ""}}, {{MapOp{x.sym, 0, {}, {}}, ""}}};
+    Vote vote{
+        less(2, value), {j}, {}, {}, scope, {{MapOp{x.sym, 1, {}, {}}, ""}}, {{MapOp{x.sym, 0, {}, {}}, ""}}};
     Role role{"threads", 64, 64, 0, {}};
-    role.body = {{Copy{"copy.plain", x.sym, {}, X, {r, j}, {}, {}}, ""}, {vote, ""}, {StoreOut{"store.plain", x.sym, Y, {r, j}, {}}, ""}};
+    role.body = {{Copy{"copy.plain", x.sym, {}, X, {r, j}, {}, {}}, ""},
+                 {vote, ""},
+                 {StoreOut{"store.plain", x.sym, Y, {r, j}, {}}, ""}};
     k.roles = {role};
     s.expected.assign(128, 0);
     for (int64_t n = 0; n < 128; ++n) {

@@ -23,7 +23,11 @@ TEST(MappedProgram, LocalMemoryIsPackedByAlignment) {
   EXPECT_EQ(k.local_bytes(), 49152 + 16 * 5);
   EXPECT_EQ(k.threads(), 384);
   // A small buffer declared first goes behind those of larger alignment.
-  Buffer scratch{.sym = Sym::fresh({.name = "scratch", .kind = SymbolKind::Tile}), .axes = {}, .space = Space::Local, .layout = Layout::row_major({}), .alignment = 4};
+  Buffer scratch{.sym = Sym::fresh({.name = "scratch", .kind = SymbolKind::Tile}),
+                 .axes = {},
+                 .space = Space::Local,
+                 .layout = Layout::row_major({}),
+                 .alignment = 4};
   k.buffers.insert(k.buffers.begin(), scratch);
   EXPECT_EQ(k.local_offset(Q), 0);
   EXPECT_EQ(k.local_offset(scratch.sym), 49152);
@@ -34,20 +38,25 @@ TEST(MappedProgram, UnknownNamesAreFaultsOfOurs) {
   MappedSample s = pipeline_sample();
   Sym nobody = Sym::fresh({.name = "nobody", .kind = SymbolKind::Tile});
   EXPECT_THROW(s.kernel().buffer(nobody), InternalError);
-  EXPECT_THROW(s.kernel().local_offset(s.kernel().buffers[4].sym), InternalError) << "registers have no local bytes";
+  EXPECT_THROW(s.kernel().local_offset(s.kernel().buffers[4].sym), InternalError)
+      << "registers have no local bytes";
   EXPECT_THROW(memory_dims(s.program, s.mapped, nobody), InternalError);
 }
 
 TEST(MappedProgram, ElementOffsets) {
-  auto size = [](const char* name) { return Sym::fresh({.name = name, .kind = SymbolKind::Size, .integer = true, .nonnegative = true}); };
+  auto size = [](const char* name) {
+    return Sym::fresh({.name = name, .kind = SymbolKind::Size, .integer = true, .nonnegative = true});
+  };
   auto index = [](const char* name, Sym n) {
-    return Sym::fresh({.name = name, .kind = SymbolKind::Index, .integer = true, .nonnegative = true, .size = &n.info()});
+    return Sym::fresh(
+        {.name = name, .kind = SymbolKind::Index, .integer = true, .nonnegative = true, .size = &n.info()});
   };
   Sym nk = size("k"), ng = size("g"), ni = size("i");
   Sym k = index("k", nk), g = index("g", ng), i = index("i", ni), stride0 = size("s0"), stride1 = size("s1");
   // A composite dimension (k g) with stride s0 and a dimension i with stride s1.
   Expr offset = element_offset({{{k, g}}, {{i}}}, {Expr(k), Expr(g) + 1, Expr(i) - 2}, {stride0, stride1});
-  EXPECT_TRUE(provably_equal(offset, (Expr(k) * Expr(ng) + Expr(g) + 1) * Expr(stride0) + (Expr(i) - 2) * Expr(stride1)));
+  EXPECT_TRUE(provably_equal(
+      offset, (Expr(k) * Expr(ng) + Expr(g) + 1) * Expr(stride0) + (Expr(i) - 2) * Expr(stride1)));
   EXPECT_TRUE(element_offset({}, {}, {}).is_constant(0));
   EXPECT_THROW(element_offset({{{k, g}}}, {Expr(k)}, {stride0}), InternalError);
 }

@@ -20,7 +20,8 @@ class Npy : public testing::Test {
  protected:
   void SetUp() override {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / (std::string("tilewright_npy_") + test->name() + std::to_string(::getpid()));
+    folder_ = std::filesystem::temp_directory_path() /
+              (std::string("tilewright_npy_") + test->name() + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -33,8 +34,10 @@ class Npy : public testing::Test {
   }
 
   /// A file of format version 1 or 2.
-  std::string file(const std::string& descr, const std::string& shape, const std::string& data, bool fortran = false, int version = 1) {
-    std::string header = "{'descr': " + descr + ", 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
+  std::string file(const std::string& descr, const std::string& shape, const std::string& data,
+                   bool fortran = false, int version = 1) {
+    std::string header = "{'descr': " + descr + ", 'fortran_order': " + (fortran ? "True" : "False") +
+                         ", 'shape': " + shape + ", }";
     header.append(63 - (10 + header.size()) % 64, ' ');
     header += '\n';
     std::string f = std::string("\x93NUMPY") + char(version) + '\0';
@@ -73,7 +76,8 @@ double element(const HostArray& a, std::vector<int64_t> index) {
 
 TEST_F(Npy, ReadsBothVersionsAndOrders) {
   for (int version : {1, 2}) {
-    HostArray a = read_npy(file("'<f4'", "(2, 3)", raw<float>({0, 1, 2, 10, 11, 12}), false, version), DType::f32);
+    HostArray a =
+        read_npy(file("'<f4'", "(2, 3)", raw<float>({0, 1, 2, 10, 11, 12}), false, version), DType::f32);
     EXPECT_EQ(a.shape, (std::vector<int64_t>{2, 3}));
     EXPECT_EQ(element(a, {1, 2}), 12);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(a.data.get()) % 64, 0u);
@@ -111,7 +115,8 @@ TEST_F(Npy, RefusesWhatItCannotReadRight) {
   expect_refused(write("PK\x03\x04 a zip archive, not an array"), DType::f32, "not a .npy");
   expect_refused(write(""), DType::f32, "not a .npy");
   expect_refused(write(std::string("\x93NUMPY\x01\0\xff\x7f{", 11)), DType::f32, "truncated");
-  expect_refused(file("'<f4'", "(2, 3)", raw<float>({0, 1, 2, 3, 4})), DType::f32, "20 bytes of data where shape (2, 3) of <f4 needs 24");
+  expect_refused(file("'<f4'", "(2, 3)", raw<float>({0, 1, 2, 3, 4})), DType::f32,
+                 "20 bytes of data where shape (2, 3) of <f4 needs 24");
   expect_refused(file("'<f4'", "(1099511627776, 1099511627776, 65536)", "abcd"), DType::f32, "bytes of data");
   expect_refused(file("'|O'", "(1,)", "xxxxxxxx"), DType::f32, "Python objects");
   expect_refused(file("'>f4'", "(1,)", "abcd"), DType::f32, "big endian");
@@ -119,18 +124,21 @@ TEST_F(Npy, RefusesWhatItCannotReadRight) {
   expect_refused(file("[('a', '<f4')]", "(1,)", "abcd"), DType::f32, "dtype");
   expect_refused(file("'<f4'", "(1,)", "abcd"), DType::i32, "holds f4 where the program declares i32");
   expect_refused(file("'<u2'", "(1,)", "ab"), DType::f32, "dtype <u2");
-  expect_refused(file("'<i8'", "(2,)", raw<int64_t>({1, 2147483648})), DType::i32, "element 1 is 2147483648, which i32 cannot hold");
+  expect_refused(file("'<i8'", "(2,)", raw<int64_t>({1, 2147483648})), DType::i32,
+                 "element 1 is 2147483648, which i32 cannot hold");
 }
 
 TEST_F(Npy, WritesWhatItReads) {
-  for (DType t : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i64, DType::i32, DType::i8, DType::boolean})
+  for (DType t : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i64,
+                  DType::i32, DType::i8, DType::boolean})
     for (bool as_bits : {false, true}) {
       HostArray a = allocate(t, {3, 5});
       for (int64_t k = 0; k < 15; ++k) store_element(t, a.data.get(), k, double(k) * 1.37 - 8);
       write_npy(path(), a, as_bits);
       HostArray b = read_npy(path(), t);
       ASSERT_EQ(b.shape, a.shape);
-      EXPECT_EQ(std::memcmp(a.data.get(), b.data.get(), size_t(15 * bytes(t))), 0) << name(t) << (as_bits ? " as bits" : "");
+      EXPECT_EQ(std::memcmp(a.data.get(), b.data.get(), size_t(15 * bytes(t))), 0)
+          << name(t) << (as_bits ? " as bits" : "");
     }
   write_npy(path(), allocate(DType::f32, {}));
   EXPECT_TRUE(read_npy(path(), DType::f32).shape.empty());
@@ -146,9 +154,11 @@ TEST_F(Npy, WritesWhatItReads) {
 }
 
 TEST(HostArray, ValuesDependOnSeedNameAndNumberAlone) {
-  HostArray a = filled(DType::f32, {1000}, Fill::Normal, 7, "Q"), b = filled(DType::f32, {10, 200}, Fill::Normal, 7, "Q");
+  HostArray a = filled(DType::f32, {1000}, Fill::Normal, 7, "Q"),
+            b = filled(DType::f32, {10, 200}, Fill::Normal, 7, "Q");
   for (int64_t k = 0; k < 1000; ++k) EXPECT_EQ(a.at(k), b.at(k));
-  HostArray other_seed = filled(DType::f32, {1000}, Fill::Normal, 8, "Q"), other_name = filled(DType::f32, {1000}, Fill::Normal, 7, "K");
+  HostArray other_seed = filled(DType::f32, {1000}, Fill::Normal, 8, "Q"),
+            other_name = filled(DType::f32, {1000}, Fill::Normal, 7, "K");
   int same = 0;
   for (int64_t k = 0; k < 1000; ++k) same += (a.at(k) == other_seed.at(k)) + (a.at(k) == other_name.at(k));
   EXPECT_EQ(same, 0);

@@ -17,7 +17,8 @@ using Kind = MappedFault::Kind;
 void expect_misplaced(const MappedSample& s, const std::vector<std::string>& words) {
   const std::vector<std::string> faults = misplaced(s.mapped);
   ASSERT_FALSE(faults.empty());
-  for (const std::string& word : words) EXPECT_NE(faults[0].find(word), std::string::npos) << word << " in: " << faults[0];
+  for (const std::string& word : words)
+    EXPECT_NE(faults[0].find(word), std::string::npos) << word << " in: " << faults[0];
   try {
     s.run();
     ADD_FAILURE() << "runs all the same";
@@ -50,7 +51,10 @@ TEST(Placement, ElementsThatOtherThreadsHold) {
   MappedSample s = plain_sample();
   const Buffer &o = buffer(s, "o"), &scores = buffer(s, "S");
   // Rows of o lie as those of S: a copy of S's row sums is held by the threads of those rows; with rows in another order it is not.
-  Buffer row{.sym = Sym::fresh({.name = "row", .kind = SymbolKind::Tile}), .axes = {o.axes[0]}, .layout = scores.layout.reduce_axis(1), .role = 0};
+  Buffer row{.sym = Sym::fresh({.name = "row", .kind = SymbolKind::Tile}),
+             .axes = {o.axes[0]},
+             .layout = scores.layout.reduce_axis(1),
+             .role = 0};
   row.layout = Layout({16}, {{0, 16, 1, Digit::To::Owner, 1}, {-1, 4, 0, Digit::To::Owner, 16}});
   Ops more{{MapOp{row.sym, 1, {}, {}}, ""}, {MapOp{o.sym, read(row.sym, {Expr(row.axes[0])}), {}, {}}, ""}};
   s.kernel().buffers.push_back(row);
@@ -63,7 +67,15 @@ TEST(Placement, ReductionsThatThreadsCannotFinish) {
   // A sum over j of what threads hold along j, in threads that hold the result along e.
   MappedSample s = plain_sample();
   const Buffer &scores = buffer(s, "S"), &o = buffer(s, "o");
-  ReduceOp wrong{o.sym, Reducer::Sum, {scores.axes[1]}, read(scores.sym, {Expr(scores.axes[0]), Expr(scores.axes[1])}), false, {}, {}, Scope::Thread, {}};
+  ReduceOp wrong{o.sym,
+                 Reducer::Sum,
+                 {scores.axes[1]},
+                 read(scores.sym, {Expr(scores.axes[0]), Expr(scores.axes[1])}),
+                 false,
+                 {},
+                 {},
+                 Scope::Thread,
+                 {}};
   MapOp clear{scores.sym, 1, {}, {}};
   auto& body = s.role("threads").body;
   Ops more{{clear, ""}, {wrong, ""}};
@@ -76,9 +88,14 @@ TEST(Placement, LayoutsThatAtomsRefuse) {
   buffer(s, "K").layout = Layout::row_major({64, 64});
   expect_misplaced(s, {"wgmma.m64n64k16.f16", "the second operand has no swizzle"});
   MappedSample other = pipeline_sample();
-  buffer(other, "P").layout = Layout({128, 64}, {{0, 8, 1, Digit::To::Owner, 4}, {0, 2, 8, Digit::To::Offset, 4}, {0, 4, 16, Digit::To::Owner, 32},
-                                                 {0, 2, 64, Digit::To::Owner, 128}, {1, 2, 1, Digit::To::Offset, 1}, {1, 4, 2, Digit::To::Owner, 1},
-                                                 {1, 2, 8, Digit::To::Offset, 2}, {1, 4, 16, Digit::To::Offset, 8}});
+  buffer(other, "P").layout = Layout({128, 64}, {{0, 8, 1, Digit::To::Owner, 4},
+                                                 {0, 2, 8, Digit::To::Offset, 4},
+                                                 {0, 4, 16, Digit::To::Owner, 32},
+                                                 {0, 2, 64, Digit::To::Owner, 128},
+                                                 {1, 2, 1, Digit::To::Offset, 1},
+                                                 {1, 4, 2, Digit::To::Owner, 1},
+                                                 {1, 2, 8, Digit::To::Offset, 2},
+                                                 {1, 4, 16, Digit::To::Offset, 8}});
   expect_misplaced(other, {"wgmma.m64n64k16.f16.rs", "the first operand is not laid out in fragments"});
 }
 
@@ -100,12 +117,15 @@ input M[i, j] : i32 range(0, 9)
 input N[n] : i32 range(0, 9)
 y[i, n] = sum[j](where(M[i, j] < N[n], sum[d](Q * K) * V, 0))
 output y : f32
-)", "group i=64, n=16; stream j=16");
+)",
+                             "group i=64, n=16; stream j=16");
   try {
     map_sm90(c.program, c.tiles, sm90(), LayoutClass::Aligned);
     FAIL() << "mapped";
   } catch (const UserError& e) {
-    EXPECT_NE(e.diagnostics()[0].what.find("compares elements along j with elements along n"), std::string::npos) << e.diagnostics()[0].what;
+    EXPECT_NE(e.diagnostics()[0].what.find("compares elements along j with elements along n"),
+              std::string::npos)
+        << e.diagnostics()[0].what;
     EXPECT_FALSE(e.diagnostics()[0].hint.empty());
   }
 }

@@ -51,13 +51,17 @@ output O[b, (k g), i, e] : f16, L : f32
 TEST(ProgramBuild, OperatorsBindAsInCpp) {
   Builder p;
   const AxisName i = p.axis("i"), j = p.axis("j"), n = p.axis("n", 4);
-  const TensorName x = p.input("x", {i, j}, DType::f32), t = p.input("t", {j}, DType::i32, RangeTerms{0, size(j)});
+  const TensorName x = p.input("x", {i, j}, DType::f32),
+                   t = p.input("t", {j}, DType::i32, RangeTerms{0, size(j)});
   const TensorName z = p.input("z", {}, DType::f64);
   const Term half = p.let("half", 1.0 / 2);
   p.define("a", {i, j}, (x - half) - (x - 2.0) * -x / (x / (x * 3)));
   p.define("b", {i, j}, -pow(x, 2) + pow(-x, pow(x, -2)) - pow(pow(x, 2), 3));
-  p.define("c", {i, j}, !(i < j || (i == j && x(i, t(j)) != 0)) && (!(i > 3) || j >= i % (2 + floordiv(j, 2))));
-  p.define("d", {i}, max_of(max({j}, x), min_of(mean({j}, x), -1e-30)) + z.scalar() + cast(DType::bf16, argmin({j}, x)));
+  p.define("c", {i, j},
+           !(i < j || (i == j && x(i, t(j)) != 0)) && (!(i > 3) || j >= i % (2 + floordiv(j, 2))));
+  p.define(
+      "d", {i},
+      max_of(max({j}, x), min_of(mean({j}, x), -1e-30)) + z.scalar() + cast(DType::bf16, argmin({j}, x)));
   p.define("e", {i, n}, topk(j, n, x) + argtopk(j, n, abs(x)), DType::f16);
   const TensorName f = p.define("f", {}, any({i, j}, x == -inf()) && true);
   p.output(f);
@@ -99,7 +103,8 @@ TEST(ProgramBuild, ErrorsShowTheLineThatACallWrote) {
     FAIL();
   } catch (const UserError& e) {
     ASSERT_EQ(e.diagnostics().size(), 1u);
-    EXPECT_EQ(e.diagnostics()[0].render(), R"(<builder>:4:8: error: axis `j` of the right side is not on the left side of `y`
+    EXPECT_EQ(e.diagnostics()[0].render(),
+              R"(<builder>:4:8: error: axis `j` of the right side is not on the left side of `y`
   y[i] = x * 2
          ^
   help: `x` alone reads x[i, j]; reduce over it, for example sum[j](…), or write y[i, j]

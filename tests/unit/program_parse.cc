@@ -236,7 +236,8 @@ TEST(ProgramParse, NestingJustBelowTheLimit) {
 TEST(ProgramParse, TenThousandStatements) {
   std::string text = "axis i, j\ninput x[i, j] : f32\n";
   for (int k = 0; k < 10000; ++k)
-    text += "a" + std::to_string(k) + "[i] = sum[j](where(j <= i, x * " + std::to_string(k) + ", 0)) + x[i, 0]\n";
+    text +=
+        "a" + std::to_string(k) + "[i] = sum[j](where(j <= i, x * " + std::to_string(k) + ", 0)) + x[i, 0]\n";
   const Program p = parse(text + "output a9999, a0\n");
   EXPECT_EQ(p.definitions.size(), 10000u);
   EXPECT_EQ(print(parse(print(p))), print(p));

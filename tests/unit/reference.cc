@@ -16,7 +16,8 @@ const double nan_value = std::numeric_limits<double>::quiet_NaN();
 /// A program, its inputs and their storage.
 class Case {
  public:
-  explicit Case(const std::string& text) : program_(parse_program(std::make_shared<SourceText>(SourceText{"t.tw", text}))) {}
+  explicit Case(const std::string& text)
+      : program_(parse_program(std::make_shared<SourceText>(SourceText{"t.tw", text}))) {}
 
   Case& size(const std::string& axis, int64_t n) {
     sizes_[axis] = n;
@@ -34,7 +35,8 @@ class Case {
     EXPECT_TRUE(in) << name;
     auto& bytes_of = storage_[name];
     bytes_of.resize(values.size() * size_t(bytes(in->dtype)) + 1);
-    for (size_t k = 0; k < values.size(); ++k) store_element(in->dtype, bytes_of.data(), int64_t(k), values[k]);
+    for (size_t k = 0; k < values.size(); ++k)
+      store_element(in->dtype, bytes_of.data(), int64_t(k), values[k]);
     arrays_[name] = {in->dtype, bytes_of.data(), std::move(shape), {}};
     return *this;
   }
@@ -73,9 +75,12 @@ std::vector<double> normal(size_t n, uint32_t seed) {
 void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance = 1e-12) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t k = 0; k < got.size(); ++k) {
-    if (std::isnan(want[k])) EXPECT_TRUE(std::isnan(got[k])) << "at " << k << ": " << got[k];
-    else if (std::isinf(want[k])) EXPECT_EQ(got[k], want[k]) << "at " << k;
-    else EXPECT_NEAR(got[k], want[k], tolerance) << "at " << k;
+    if (std::isnan(want[k]))
+      EXPECT_TRUE(std::isnan(got[k])) << "at " << k << ": " << got[k];
+    else if (std::isinf(want[k]))
+      EXPECT_EQ(got[k], want[k]) << "at " << k;
+    else
+      EXPECT_NEAR(got[k], want[k], tolerance) << "at " << k;
   }
 }
 
@@ -92,15 +97,17 @@ output O : f32
 
 /// softmax(QKᵀ/√D, masked) V with loops; `seen(i, j)` says what row i sees.
 template <class Seen>
-std::vector<double> attention(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v, int64_t heads,
-                              int64_t rows, int64_t keys, int64_t d, Seen seen) {
+std::vector<double> attention(const std::vector<double>& q, const std::vector<double>& k,
+                              const std::vector<double>& v, int64_t heads, int64_t rows, int64_t keys,
+                              int64_t d, Seen seen) {
   std::vector<double> out(size_t(heads * rows * d)), s(static_cast<size_t>(keys));
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t i = 0; i < rows; ++i) {
       double m = -inf, l = 0;
       for (int64_t j = 0; j < keys; ++j) {
         double x = 0;
-        for (int64_t c = 0; c < d; ++c) x += q[size_t((h * rows + i) * d + c)] * k[size_t((h * keys + j) * d + c)];
+        for (int64_t c = 0; c < d; ++c)
+          x += q[size_t((h * rows + i) * d + c)] * k[size_t((h * keys + j) * d + c)];
         s[size_t(j)] = seen(i, j) ? x / std::sqrt(double(d)) : -inf;
         m = std::max(m, s[size_t(j)]);
       }
@@ -108,14 +115,16 @@ std::vector<double> attention(const std::vector<double>& q, const std::vector<do
       for (int64_t j = 0; j < keys; ++j)
         if (seen(i, j))
           for (int64_t c = 0; c < d; ++c)
-            out[size_t((h * rows + i) * d + c)] += std::exp(s[size_t(j)] - m) / l * v[size_t((h * keys + j) * d + c)];
+            out[size_t((h * rows + i) * d + c)] +=
+                std::exp(s[size_t(j)] - m) / l * v[size_t((h * keys + j) * d + c)];
     }
   return out;
 }
 
 TEST(Reference, AttentionMatchesLoops) {
   const int64_t heads = 2, rows = 37, keys = 300, d = 128;
-  auto q = normal(size_t(heads * rows * d), 1), k = normal(size_t(heads * keys * d), 2), v = normal(size_t(heads * keys * d), 3);
+  auto q = normal(size_t(heads * rows * d), 1), k = normal(size_t(heads * keys * d), 2),
+       v = normal(size_t(heads * keys * d), 3);
   Case c(attention_text);
   c.input("Q", {heads, rows, d}, q).input("K", {heads, keys, d}, k).input("V", {heads, keys, d}, v);
   auto want = attention(q, k, v, heads, rows, keys, d, [](int64_t, int64_t) { return true; });
@@ -210,7 +219,9 @@ TEST(Reference, MeanAndVarianceOfFarOffValues) {
 }
 
 TEST(Reference, MeanCountsPresentElements) {
-  Case c("axis n\ninput x[n] : f32\nm[] = mean[n](where(x > 0, x, -inf))\nv[] = var[n](where(x > 0, x, -inf))\noutput m, v\n");
+  Case c(
+      "axis n\ninput x[n] : f32\nm[] = mean[n](where(x > 0, x, -inf))\nv[] = var[n](where(x > 0, x, "
+      "-inf))\noutput m, v\n");
   c.input("x", {5}, {1, -7, 3, -9, 8});
   expect_near(c.all(0), {4});
   expect_near(c.all(1), {(9. + 1 + 16) / 3});
@@ -218,7 +229,8 @@ TEST(Reference, MeanCountsPresentElements) {
 
 TEST(Reference, NormalisedProduct) {
   const int64_t rows = 5, c_size = 700, n = 300;
-  auto x = normal(size_t(rows * c_size), 1), gamma = normal(size_t(c_size), 2), w = normal(size_t(c_size * n), 3);
+  auto x = normal(size_t(rows * c_size), 1), gamma = normal(size_t(c_size), 2),
+       w = normal(size_t(c_size * n), 3);
   Case c(R"(axis r, c, n
 input x[r, c] : f32
 input gamma[c] : f32
@@ -236,7 +248,8 @@ output y
     for (int64_t k = 0; k < c_size; ++k) s2 += std::pow(x[size_t(r * c_size + k)] - mu, 2) / double(c_size);
     for (int64_t k = 0; k < c_size; ++k)
       for (int64_t m = 0; m < n; ++m)
-        want[size_t(r * n + m)] += (x[size_t(r * c_size + k)] - mu) / std::sqrt(s2 + 1e-5) * gamma[size_t(k)] * w[size_t(k * n + m)];
+        want[size_t(r * n + m)] +=
+            (x[size_t(r * c_size + k)] - mu) / std::sqrt(s2 + 1e-5) * gamma[size_t(k)] * w[size_t(k * n + m)];
   }
   expect_near(c.all(), want, 1e-10);
   expect_near(c.all(0, Precision::naive), want, 1e-3);
@@ -258,7 +271,8 @@ output T[i, (g k), b]
     for (int64_t k = 0; k < K; ++k)
       for (int64_t g = 0; g < G; ++g)
         for (int64_t i = 0; i < I; ++i)
-          want[size_t((i * G * K + g * K + k) * B + b)] = q[size_t(((b * K + k) * G + g) * I + i)] * s[size_t(k)] + double(g);
+          want[size_t((i * G * K + g * K + k) * B + b)] =
+              q[size_t(((b * K + k) * G + g) * I + i)] * s[size_t(k)] + double(g);
   expect_near(c.all(), want);
   Evaluator e = c.evaluator();
   EXPECT_NEAR(e.element(c.output(), {3, 1, 2, 1}), want[size_t((3 * G * K + 1 * K + 2) * B + 1)], 1e-12);
@@ -297,7 +311,11 @@ output m
   const int64_t P = 3, T = 4, D = 5, B = 2;
   auto pool = normal(size_t(P * T * D), 1), q = normal(size_t(B * D), 2);
   std::vector<double> page = {2, 0, -77, 1, 99999, 5}, len = {7, 3};
-  c.input("C", {P, T, D}, pool).input("page", {B, 3}, page).input("len", {B}, len).input("q", {B, D}, q).size("j", 12);
+  c.input("C", {P, T, D}, pool)
+      .input("page", {B, 3}, page)
+      .input("len", {B}, len)
+      .input("q", {B, D}, q)
+      .size("j", 12);
   std::vector<double> want(2, -inf);
   for (int64_t b = 0; b < B; ++b)
     for (int64_t j = 0; j < int64_t(len[size_t(b)]); ++j) {
@@ -317,13 +335,16 @@ output m
     FAIL() << "an index out of bounds was accepted";
   } catch (const UserError& error) {
     const Diagnostic& d = error.diagnostics()[0];
-    EXPECT_NE(d.what.find("index 99999 is outside axis `p` of `C`, which has size 3"), std::string::npos) << d.what;
+    EXPECT_NE(d.what.find("index 99999 is outside axis `p` of `C`, which has size 3"), std::string::npos)
+        << d.what;
     EXPECT_TRUE(d.span);
   }
 }
 
 TEST(Reference, AShiftedReadBehindItsGuard) {
-  Case c("axis i\ninput x[i] : f32\ny[i] = x + where(i >= 1, x[i - 1], 0) + where(i + 1 < size(i), x[i + 1], 0)\noutput y\n");
+  Case c(
+      "axis i\ninput x[i] : f32\ny[i] = x + where(i >= 1, x[i - 1], 0) + where(i + 1 < size(i), x[i + 1], "
+      "0)\noutput y\n");
   auto x = normal(600, 4);
   c.input("x", {600}, x);
   std::vector<double> want(600);
@@ -338,7 +359,9 @@ TEST(Reference, AShiftedReadBehindItsGuard) {
 }
 
 TEST(Reference, IntegersFloorAndAZeroDivisorIsAnErrorWhereItIsNeeded) {
-  Case c("axis i\ninput a[i] : i64\ninput b[i] : i64\nq[i] = where(b != 0, a // b, 0)\nr[i] = where(b != 0, a % b, 0)\nz[i] = a // b\noutput q, r, z\n");
+  Case c(
+      "axis i\ninput a[i] : i64\ninput b[i] : i64\nq[i] = where(b != 0, a // b, 0)\nr[i] = where(b != 0, a % "
+      "b, 0)\nz[i] = a // b\noutput q, r, z\n");
   c.input("a", {6}, {7, -7, 7, -7, 5, 1}).input("b", {6}, {2, 2, -2, -2, 0, -1});
   expect_near(c.all(0), {3, -4, -4, 3, 0, -1});
   expect_near(c.all(1), {1, 1, -1, -1, 0, 0});
@@ -390,7 +413,9 @@ output a, b, d, e, f, g
 }
 
 TEST(Reference, NaiveRoundsOperandsOfContractionsToTheNarrowestDirectInput) {
-  Case c("axis j, e\ninput p[j] : f32\ninput V[j, e] : bf16\ny[e] = sum[j](exp(p) * V)\nz[e] = sum[j](exp(p) * f32(V))\noutput y, z\n");
+  Case c(
+      "axis j, e\ninput p[j] : f32\ninput V[j, e] : bf16\ny[e] = sum[j](exp(p) * V)\nz[e] = sum[j](exp(p) * "
+      "f32(V))\noutput y, z\n");
   const int64_t J = 3, E = 2;
   std::vector<double> p = {0.1, -0.7, 1.3}, v = {1, 2, 3, 4, 5, 6}, y(2), z(2), exact(2);
   for (double& x : p) x = double(float(x));
@@ -415,8 +440,9 @@ TEST(Reference, NaiveKeepsTheRangeOfF16Operands) {
 }
 
 TEST(Reference, ArgmaxTakesTheSmallestIndexAndSkipsAbsentElements) {
-  Case c("axis i, j\ninput x[i, j] : f32\ninput m[i, j] : bool\na[i] = argmax[j](x)\nb[i] = argmin[j](x)\n"
-         "d[i] = argmax[j](where(m, x, -inf))\noutput a, b, d\n");
+  Case c(
+      "axis i, j\ninput x[i, j] : f32\ninput m[i, j] : bool\na[i] = argmax[j](x)\nb[i] = argmin[j](x)\n"
+      "d[i] = argmax[j](where(m, x, -inf))\noutput a, b, d\n");
   c.input("x", {3, 4}, {1, 5, 5, 0, -inf, -inf, -inf, -inf, 2, nan_value, 3, 0});
   c.input("m", {3, 4}, {1, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0});
   expect_near(c.all(0), {1, 0, 1});
@@ -454,7 +480,9 @@ output a, b, d, e, f, g, h, k
 }
 
 TEST(Reference, MaximumPropagatesNaNAndSelectsNeverDo) {
-  Case c("axis i, j\ninput x[i, j] : f32\na[i] = max[j](x)\nb[i] = max(x[i, 0], x[i, 1])\nd[i] = sum[j](where(x == x, x, 0))\noutput a, b, d\n");
+  Case c(
+      "axis i, j\ninput x[i, j] : f32\na[i] = max[j](x)\nb[i] = max(x[i, 0], x[i, 1])\nd[i] = sum[j](where(x "
+      "== x, x, 0))\noutput a, b, d\n");
   c.input("x", {2, 2}, {nan_value, 1, 2, 3});
   expect_near(c.all(0), {nan_value, 3});
   expect_near(c.all(1), {nan_value, 3});
@@ -504,7 +532,9 @@ void expect_error(Case& c, const std::string& text) {
 }
 
 TEST(Reference, RefusesWrongInputs) {
-  Case c("axis i\nparam a : f32 range(0, 10)\ninput x[i] : f32\ninput n[i] : i32 range(0, size(i))\ny[i] = x * a + n\noutput y\n");
+  Case c(
+      "axis i\nparam a : f32 range(0, 10)\ninput x[i] : f32\ninput n[i] : i32 range(0, size(i))\ny[i] = x * "
+      "a + n\noutput y\n");
   c.input("x", {3}, {1, 2, 3}).param("a", 1);
   expect_error(c, "input `n` is missing");
   c.input("n", {3}, {0, 1, 3});

@@ -18,14 +18,17 @@ namespace fs = std::filesystem;
 class Compile : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = temporary_folder() + "/cache-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ =
+        temporary_folder() + "/cache-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
     setenv("TILEWRIGHT_CACHE_DIR", folder_.c_str(), 1);
     unsetenv("TILEWRIGHT_DISABLE_CACHE");
   }
   void TearDown() override { unsetenv("CXX"); }
 
   static std::string source(int k) {
-    return "extern \"C\" void f(const long long* words, long long begin, long long end) { *(long long*)words[0] += (end - begin) * " + std::to_string(k) + "; }\n";
+    return "extern \"C\" void f(const long long* words, long long begin, long long end) { *(long "
+           "long*)words[0] += (end - begin) * " +
+           std::to_string(k) + "; }\n";
   }
   static int64_t call(const CpuModule& m) {
     int64_t sum = 1;
@@ -76,7 +79,9 @@ TEST_F(Compile, MissingCompilerIsTheUsersMistake) {
   }
 }
 
-TEST_F(Compile, RefusedSourceIsOurFault) { EXPECT_THROW(CpuModule::load("this is not C++", ""), InternalError); }
+TEST_F(Compile, RefusedSourceIsOurFault) {
+  EXPECT_THROW(CpuModule::load("this is not C++", ""), InternalError);
+}
 
 TEST_F(Compile, KeysDependOnEveryPart) {
   EXPECT_NE(content_key({"a", "bc"}), content_key({"ab", "c"}));

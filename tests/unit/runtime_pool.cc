@@ -38,9 +38,11 @@ TEST(Pool, EveryIndexOnce) {
 TEST(Pool, NestedLoopsRun) {
   Counts c(64);
   parallel_for(
-      8, 1, 4, [](void* ctx, int64_t begin, int64_t end) {
+      8, 1, 4,
+      [](void* ctx, int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-          parallel_for(8, 1, 4, [](void* inner, int64_t b, int64_t e) { Counts::body(inner, b, e); }, ctx);
+          parallel_for(
+              8, 1, 4, [](void* inner, int64_t b, int64_t e) { Counts::body(inner, b, e); }, ctx);
       },
       &c);
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(c.hits[i], 8);

@@ -30,7 +30,8 @@ std::vector<Sym> axes_of(const Program& p, Sym streamed, const std::vector<Expr>
   std::vector<Sym> out;
   for (Expr e : parts)
     for (Sym s : free_symbols(e))
-      if (s.kind() == SymbolKind::Index && s != streamed && std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
+      if (s.kind() == SymbolKind::Index && s != streamed && std::find(out.begin(), out.end(), s) == out.end())
+        out.push_back(s);
   auto place = [&](Sym s) {
     for (size_t k = 0; k < p.axes.size(); ++k)
       if (p.axes[k].index == s) return k;
@@ -40,7 +41,9 @@ std::vector<Sym> axes_of(const Program& p, Sym streamed, const std::vector<Expr>
   return out;
 }
 
-Expr read_own(Sym sym, const std::vector<Sym>& axes) { return read(sym, std::vector<Expr>(axes.begin(), axes.end())); }
+Expr read_own(Sym sym, const std::vector<Sym>& axes) {
+  return read(sym, std::vector<Expr>(axes.begin(), axes.end()));
+}
 
 std::vector<std::string> names_of(const Program& p) {
   std::vector<std::string> out;
@@ -53,7 +56,8 @@ std::vector<std::string> names_of(const Program& p) {
 
 std::string unique_name(std::string wish, std::vector<std::string>& taken) {
   std::string name = wish;
-  for (int k = 2; std::find(taken.begin(), taken.end(), name) != taken.end(); ++k) name = fmt::format("{}_{}", wish, k);
+  for (int k = 2; std::find(taken.begin(), taken.end(), name) != taken.end(); ++k)
+    name = fmt::format("{}_{}", wish, k);
   taken.push_back(name);
   return name;
 }
@@ -62,7 +66,9 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Program& p, Sym axis) : program_(p), axis_(axis), names_(names_of(p)) { cascade_.axis = axis; }
+  Builder(const Program& p, Sym axis) : program_(p), axis_(axis), names_(names_of(p)) {
+    cascade_.axis = axis;
+  }
 
   Seen run() {
     bool used = false;
@@ -82,14 +88,18 @@ class Builder {
     }
     Seen seen{std::move(cascade_), {}};
     for (auto& [written, span] : program_.spans)
-      if (written.is(Op::Read)) continue;  // what a name stands for was written elsewhere
-      else if (auto it = memo_.find(written.get()); it != memo_.end()) seen.written.emplace_back(it->second, span);
+      if (written.is(Op::Read))
+        continue;  // what a name stands for was written elsewhere
+      else if (auto it = memo_.find(written.get()); it != memo_.end())
+        seen.written.emplace_back(it->second, span);
     for (auto& [rounded, span] : rounded_) seen.written.emplace_back(rounded, span);
     return seen;
   }
 
  private:
-  static bool contains(const std::vector<Sym>& list, Sym s) { return std::find(list.begin(), list.end(), s) != list.end(); }
+  static bool contains(const std::vector<Sym>& list, Sym s) {
+    return std::find(list.begin(), list.end(), s) != list.end();
+  }
 
   Expr value_of(Sym tensor) {
     const Definition* d = program_.definition(tensor);
@@ -110,7 +120,9 @@ class Builder {
     if (e.args().empty() && !e.is(Op::Read)) return e;
     auto it = memo_.find(e.get());
     if (it != memo_.end()) return it->second;
-    Expr out = e.is(Op::Reduce) ? visit_reduction(e) : e.is(Op::Read) ? visit_read(e) : with_args(e, visited(e));
+    Expr out = e.is(Op::Reduce) ? visit_reduction(e)
+               : e.is(Op::Read) ? visit_read(e)
+                                : with_args(e, visited(e));
     memo_.emplace(e.get(), out);
     return out;
   }
@@ -193,7 +205,8 @@ class Builder {
         body = body.arg(2);
       }
     }
-    if (r == Reducer::Sum && is_true(present) && !depends_on(body, axis_)) return simplify(Expr(axis_.size()) * body);
+    if (r == Reducer::Sum && is_true(present) && !depends_on(body, axis_))
+      return simplify(Expr(axis_.size()) * body);
     for (const Reduction& k : cascade_.reductions)
       if (k.reducer == r && k.body == body && k.present == present) return read_own(k.result, k.axes);
     Reduction k;
@@ -202,7 +215,8 @@ class Builder {
     k.present = present;
     k.span = program_.span_of(written);
     k.axes = axes_of(program_, axis_, {body, present});
-    k.result = Sym::fresh({.name = unique_name(wish(r, body, names_definition ? written : Expr()), names_), .kind = SymbolKind::Tile});
+    k.result = Sym::fresh({.name = unique_name(wish(r, body, names_definition ? written : Expr()), names_),
+                           .kind = SymbolKind::Tile});
     cascade_.reductions.push_back(k);
     return read_own(k.result, k.axes);
   }
@@ -222,7 +236,8 @@ class Builder {
       if (where.arg(3 - branch) != none) continue;
       rest.push_back(where.arg(branch));
       Expr inside = simplify(make(Op::Mul, rest));
-      return branch == 1 ? make(Op::Select, {where.arg(0), inside, none}) : make(Op::Select, {where.arg(0), none, inside});
+      return branch == 1 ? make(Op::Select, {where.arg(0), inside, none})
+                         : make(Op::Select, {where.arg(0), none, inside});
     }
     return body;
   }
@@ -232,8 +247,9 @@ class Builder {
     body = simplify(body);
     Reducer best = e->reducer == Reducer::Argmax ? Reducer::Max : Reducer::Min;
     Expr value = reduction(best, body, e, false);
-    const Reduction& k = *std::find_if(cascade_.reductions.begin(), cascade_.reductions.end(),
-                                       [&](const Reduction& x) { return read_own(x.result, x.axes) == value; });
+    const Reduction& k =
+        *std::find_if(cascade_.reductions.begin(), cascade_.reductions.end(),
+                      [&](const Reduction& x) { return read_own(x.result, x.axes) == value; });
     Expr nan = logical_not(less_equal(k.body, Expr::infinity()));  // NaN is the best of all
     Expr first = logical_and(k.present, logical_or(equal(k.body, value), nan));
     Expr at = simplify(select(first, Expr(axis_) + 1, Expr::infinity()));
@@ -248,7 +264,8 @@ class Builder {
     if (value == written) {
       const std::string& own = home_->sym.name();
       std::string name = own;
-      std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return char(std::tolower(c)); });
       if (std::find(names_.begin(), names_.end(), name) != names_.end()) name = own;
       std::erase(names_, name);  // the result is that definition
       return name;

@@ -7,7 +7,8 @@ namespace tilewright::derivation {
 /// Reductions over the axis in dependence order and the outputs over their results; passes are not found yet (all 1). Equal reductions are one.
 struct Seen {
   Cascade cascade;
-  std::vector<std::pair<Expr, Span>> written;  ///< expressions over results, not simplified, and where they stand in the program
+  std::vector<std::pair<Expr, Span>>
+      written;  ///< expressions over results, not simplified, and where they stand in the program
 };
 
 /// UserError: a reducer that is not carried, an axis that the program does not use.

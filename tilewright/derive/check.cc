@@ -72,7 +72,8 @@ Expr Abstraction::parts(Expr e) {
 
 Expr Abstraction::finite(Expr e) const {
   auto is_point = [&](Expr x) {
-    return x.is(Op::Symbol) && (std::find(rho.begin(), rho.end(), x->sym) != rho.end() || std::find(next.begin(), next.end(), x->sym) != next.end());
+    return x.is(Op::Symbol) && (std::find(rho.begin(), rho.end(), x->sym) != rho.end() ||
+                                std::find(next.begin(), next.end(), x->sym) != next.end());
   };
   return rewrite(e, [&](Expr x) {
     if (!x.is(Op::Select) || !x.arg(0).is(Op::Eq)) return x;
@@ -88,7 +89,8 @@ namespace {
 class Identities {
  public:
   Identities(const State& s, Sym axis) : state_(s), axis_(axis), abstract_(s) {
-    for (const Point& p : s.points) last_.push_back(Sym::fresh({.name = p.var.name() + "_last", .kind = SymbolKind::Variable}));
+    for (const Point& p : s.points)
+      last_.push_back(Sym::fresh({.name = p.var.name() + "_last", .kind = SymbolKind::Variable}));
     for (const Component& c : s.components) lifts_.push_back(abstract_(c.lift));
     factors_.assign(s.components.size(), std::vector<Expr>(s.components.size(), 0));
     for (size_t a = 0; a < s.components.size(); ++a)
@@ -121,7 +123,8 @@ class Identities {
   }
 
   void report(const std::string& what, size_t a, bool passed, const std::string& detail = {}) {
-    out_.push_back({fmt::format("{} of {}", what, state_.components[a].var.name()), "expressions", passed, passed ? "" : detail});
+    out_.push_back({fmt::format("{} of {}", what, state_.components[a].var.name()), "expressions", passed,
+                    passed ? "" : detail});
   }
 
   bool plain(size_t a) const {
@@ -148,18 +151,21 @@ class Identities {
     Expr after = moved(lifts_[a], 0), before = 0;
     if (chosen(a)) return cases(a);
     if (state_.components[a].combine != Reducer::Sum) {
-      report("closure", a, !holds_point(lifts_[a]) && plain(a), "its lift depends on a point that no repair follows");
+      report("closure", a, !holds_point(lifts_[a]) && plain(a),
+             "its lift depends on a point that no repair follows");
       return;
     }
     for (const RepairTerm& t : state_.components[a].repair)
       before = before + factors_[a][size_t(t.component)] * lifts_[size_t(t.component)];
-    report("closure", a, provably_equal(after, before), fmt::format("{} against {}", to_string(after), to_string(before)));
+    report("closure", a, provably_equal(after, before),
+           fmt::format("{} against {}", to_string(after), to_string(before)));
   }
 
   /// A minimum that a point chooses: its lift and factor are 1 or inf by comparisons of u, ρ and ρ' alone.
   bool chosen(size_t a) const {
     const Component& c = state_.components[a];
-    return c.combine == Reducer::Min && c.repair.size() == 1 && c.repair[0].component == int(a) && holds_point(lifts_[a]);
+    return c.combine == Reducer::Min && c.repair.size() == 1 && c.repair[0].component == int(a) &&
+           holds_point(lifts_[a]);
   }
 
   /// All orders of u, ρ, ρ', ρ'' that a point can pass through, two positive bodies: closure, distributivity, identity and composition.
@@ -173,11 +179,14 @@ class Identities {
     std::vector<Sym> bodies;
     for (Sym s : free_symbols(lifts_[a]))
       if (s != rho && !depends_on(u, s)) bodies.push_back(s);
-    auto h = [&](double from, double to) { return evaluate(factor, {{rho, sign * from}, {next, sign * to}}); };
+    auto h = [&](double from, double to) {
+      return evaluate(factor, {{rho, sign * from}, {next, sign * to}});
+    };
     auto lift = [&](double x, double at, double body) {
       Bindings values{{rho, sign * at}};
       for (Sym s : bodies) values[s] = body;
-      for (Sym s : free_symbols(u)) values[s] = sign * x / evaluate(u, {{s, 1}});  // u is a variable times a number
+      for (Sym s : free_symbols(u))
+        values[s] = sign * x / evaluate(u, {{s, 1}});  // u is a variable times a number
       return evaluate(lifts_[a], values);
     };
     bool closed = true, distributes = true, same = true, composes = true;
@@ -192,7 +201,8 @@ class Identities {
               distributes = distributes && h(r, r1) * std::min(s, t) == std::min(h(r, r1) * s, h(r, r1) * t);
         }
     auto say = [&](const char* what, bool passed) {
-      out_.push_back({fmt::format("{} of {}", what, state_.components[a].var.name()), "expressions", passed, passed ? "" : "an order of the values breaks it"});
+      out_.push_back({fmt::format("{} of {}", what, state_.components[a].var.name()), "expressions", passed,
+                      passed ? "" : "an order of the values breaks it"});
     };
     say("closure", closed);
     say("distributivity", distributes);
@@ -206,18 +216,21 @@ class Identities {
     Expr whole = 0, parts = 0;
     for (const RepairTerm& t : c.repair) {
       const Component& b = state_.components[size_t(t.component)];
-      fine = fine && b.combine == c.combine && !depends_on(t.factor, axis_) && (c.combine == Reducer::Sum || t.factor.is_constant(1));
+      fine = fine && b.combine == c.combine && !depends_on(t.factor, axis_) &&
+             (c.combine == Reducer::Sum || t.factor.is_constant(1));
       Expr f = factors_[a][size_t(t.component)];
       Expr s = stand_in(2 * size_t(t.component)), u = stand_in(2 * size_t(t.component) + 1);
       whole = whole + f * (s + u);
       parts = parts + f * s + f * u;
     }
-    report("distributivity", a, fine && provably_equal(whole, parts), "a repair factor varies along the axis, or does not fit the reducer");
+    report("distributivity", a, fine && provably_equal(whole, parts),
+           "a repair factor varies along the axis, or does not fit the reducer");
   }
 
   Expr stand_in(size_t k) {
     while (stand_ins_.size() <= k)
-      stand_ins_.push_back(Sym::fresh({.name = fmt::format("t{}", stand_ins_.size()), .kind = SymbolKind::Variable}));
+      stand_ins_.push_back(
+          Sym::fresh({.name = fmt::format("t{}", stand_ins_.size()), .kind = SymbolKind::Variable}));
     return stand_ins_[k];
   }
 
@@ -268,7 +281,8 @@ void prove(Derivation& d, const Small* small) {
     for (Check& c : check_merges(d.passes[k].state, seed)) all.push_back(std::move(c));
     if (k + 1 == d.passes.size()) all.insert(all.end(), outputs.begin(), outputs.end());
     for (const Check& c : all)
-      TW_CHECK(c.passed, fmt::format("the derivation over {} is wrong: {} failed ({}): {}", d.cascade.axis.name(), c.what, c.by, c.detail));
+      TW_CHECK(c.passed, fmt::format("the derivation over {} is wrong: {} failed ({}): {}",
+                                     d.cascade.axis.name(), c.what, c.by, c.detail));
   }
 }
 

@@ -20,7 +20,8 @@ std::vector<Check> check_identities(const State& s, Sym axis);
 
 /// By random values of everything that varies along the axis, infinities and absent elements included: streams in random chunks and merge trees of
 /// random shape, with empty sides, hold at their point what the lifts sum to there. `how` is the merge that is tested.
-using Merging = std::function<Merge(const State&, const std::vector<std::pair<Sym, Sym>>&, const std::vector<std::pair<Sym, Sym>>&)>;
+using Merging = std::function<Merge(const State&, const std::vector<std::pair<Sym, Sym>>&,
+                                    const std::vector<std::pair<Sym, Sym>>&)>;
 std::vector<Check> check_merges(const State& s, uint64_t seed, const Merging& how = merge);
 
 /// By random data at small sizes: the outputs finished from streamed states equal the definition, evaluated directly.
@@ -33,9 +34,9 @@ struct Abstraction {
   Expr operator()(Expr e);
   /// Guards at infinities dropped: where(ρ == ρ', 1, exp(ρ − ρ')) = exp(ρ − ρ') for finite points.
   Expr finite(Expr e) const;
-  std::vector<Sym> rho, next;                       ///< for each point
-  std::vector<std::pair<Expr, Sym>> variables;      ///< what each variable stands for
-  std::vector<Sym> flags;                           ///< those that stand for conditions
+  std::vector<Sym> rho, next;                   ///< for each point
+  std::vector<std::pair<Expr, Sym>> variables;  ///< what each variable stands for
+  std::vector<Sym> flags;                       ///< those that stand for conditions
 
  private:
   bool holds_point(Expr e);

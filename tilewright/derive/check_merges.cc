@@ -66,7 +66,8 @@ class Machine {
         e[s] = x;
       }
       for (auto& v : abstract_.variables)
-        if (extremes && !is_flag(v.second) && is_exponent(v.second) && die(random_) < 2) e[v.second] = at_minus_infinity(v.second, e);
+        if (extremes && !is_flag(v.second) && is_exponent(v.second) && die(random_) < 2)
+          e[v.second] = at_minus_infinity(v.second, e);
     }
   }
 
@@ -76,7 +77,8 @@ class Machine {
       Bindings values = element;
       values[s] = x;
       bool low = true;
-      for (size_t k = 0; k < u_.size(); ++k) low = low && (!depends_on(u_[k], s) || evaluate(u_[k], values) == -INFINITY);
+      for (size_t k = 0; k < u_.size(); ++k)
+        low = low && (!depends_on(u_[k], s) || evaluate(u_[k], values) == -INFINITY);
       if (low) return x;
     }
     return element.at(s);
@@ -85,7 +87,9 @@ class Machine {
   Values empty() const {
     Values v;
     for (const Point& p : state_.points)
-      v.points.push_back(p.kind == Point::Kind::Mean ? 0 : p.kind == Point::Kind::Maximum ? -INFINITY : INFINITY);
+      v.points.push_back(p.kind == Point::Kind::Mean      ? 0
+                         : p.kind == Point::Kind::Maximum ? -INFINITY
+                                                          : INFINITY);
     for (const Component& c : state_.components) v.components.push_back(*identity(c.combine).number());
     return v;
   }
@@ -95,10 +99,12 @@ class Machine {
     Values after = before;
     for (size_t k = 0; k < state_.points.size(); ++k) {
       after.points[k] = moved_point(k, before, chunk);
-      if (wander_ && state_.points[k].kind == Point::Kind::Mean) after.points[k] += std::normal_distribution<double>(0, 2)(random_);
+      if (wander_ && state_.points[k].kind == Point::Kind::Mean)
+        after.points[k] += std::normal_distribution<double>(0, 2)(random_);
     }
     for (size_t a = 0; a < lifts_.size(); ++a)
-      after.components[a] = combined(state_.components[a].combine, repaired(a, before, after.points), lifted(a, after.points, chunk));
+      after.components[a] = combined(state_.components[a].combine, repaired(a, before, after.points),
+                                     lifted(a, after.points, chunk));
     return after;
   }
 
@@ -160,10 +166,12 @@ class Machine {
     std::vector<size_t> all;
     for (size_t k = 0; k < n; ++k) all.push_back(k);
     for (size_t k = 0; k < state_.points.size(); ++k) {
-      if (std::isnan(v.points[k])) return fmt::format("point {} is not a number", state_.points[k].var.name());
+      if (std::isnan(v.points[k]))
+        return fmt::format("point {} is not a number", state_.points[k].var.name());
       if (state_.points[k].kind == Point::Kind::Mean) continue;
       double want = moved_point(k, empty(), all);
-      if (want != v.points[k]) return fmt::format("point {} is {} in place of {}", state_.points[k].var.name(), v.points[k], want);
+      if (want != v.points[k])
+        return fmt::format("point {} is {} in place of {}", state_.points[k].var.name(), v.points[k], want);
     }
     for (size_t a = 0; a < lifts_.size(); ++a) {
       double size = 1, want = lifted(a, v.points, all, &size);
@@ -186,15 +194,19 @@ class Machine {
     for (Sym s : free_symbols(e)) abstract_.flags.push_back(s);
     return e;
   }
-  bool is_flag(Sym s) const { return std::find(abstract_.flags.begin(), abstract_.flags.end(), s) != abstract_.flags.end(); }
+  bool is_flag(Sym s) const {
+    return std::find(abstract_.flags.begin(), abstract_.flags.end(), s) != abstract_.flags.end();
+  }
 
   /// The exponent of a point, used nowhere but in exponentials.
   bool is_exponent(Sym s) const {
     bool found = false;
-    for (size_t k = 0; k < u_.size(); ++k) found = found || (state_.points[k].exponential && depends_on(u_[k], s));
+    for (size_t k = 0; k < u_.size(); ++k)
+      found = found || (state_.points[k].exponential && depends_on(u_[k], s));
     for (Expr lift : lifts_)
       found = found && !depends_on(rewrite(lift, [](Expr x) { return x.is(Op::Exp) ? Expr(1) : x; }), s);
-    for (size_t k = 0; k < u_.size(); ++k) found = found && (state_.points[k].exponential || !depends_on(u_[k], s));
+    for (size_t k = 0; k < u_.size(); ++k)
+      found = found && (state_.points[k].exponential || !depends_on(u_[k], s));
     return found;
   }
 
@@ -212,7 +224,8 @@ class Machine {
     return evaluate(e, values);
   }
 
-  double lifted(size_t a, const std::vector<double>& points, const std::vector<size_t>& chunk, double* size = nullptr) const {
+  double lifted(size_t a, const std::vector<double>& points, const std::vector<size_t>& chunk,
+                double* size = nullptr) const {
     Reducer r = state_.components[a].combine;
     double sum = *identity(r).number();
     for (size_t k : chunk) {
@@ -232,7 +245,8 @@ class Machine {
       }
       TW_CHECK(false, "a repair reads " + s.name());
     };
-    if (state_.components[a].repair.size() == 1 && state_.components[a].repair[0].factor.is_constant(1)) return before.components[a];
+    if (state_.components[a].repair.size() == 1 && state_.components[a].repair[0].factor.is_constant(1))
+      return before.components[a];
     double sum = 0;
     for (const RepairTerm& t : state_.components[a].repair)
       sum += evaluate(t.factor, fixed_, reader) * before.components[size_t(t.component)];
@@ -276,7 +290,8 @@ std::vector<Check> check_merges(const State& s, uint64_t seed, const Merging& ho
     machine.draw(n, extremes);
     for (int k = 0; k < 3; ++k) {
       for (auto* check : {&streams, &trees}) {
-        std::string wrong = machine.difference(check == &streams ? machine.chunks(n, k > 0) : machine.tree(0, n, k > 0), n);
+        std::string wrong =
+            machine.difference(check == &streams ? machine.chunks(n, k > 0) : machine.tree(0, n, k > 0), n);
         if (wrong.empty() || !check->passed) continue;
         check->passed = false;
         check->detail = wrong;

@@ -50,7 +50,8 @@ class Sample {
   std::pair<double, double> both(const CascadeOutput& o) {
     const Output& out = program_.outputs[o.output];
     Bindings at = sizes_;
-    for (Sym s : program_.tensor_axes(out.sym)) at[s] = double(mixed(seed_ + s.info().id) % uint64_t(sizes_.at(s.size())));
+    for (Sym s : program_.tensor_axes(out.sym))
+      at[s] = double(mixed(seed_ + s.info().id) % uint64_t(sizes_.at(s.size())));
     const Definition* def = program_.definition(out.sym);
     Expr written = def ? inlined(program_, out.sym) : o.value;
     auto reader = [this](Sym s, const Index& i) { return input(s, i); };
@@ -61,7 +62,8 @@ class Sample {
  private:
   static double parameter(const Param& q) {
     if (q.value && q.value.number()) return *q.value.number();
-    double lo = q.range ? q.range.lo.number().value_or(1) : 1, hi = q.range ? q.range.hi.number().value_or(lo + 2) : 3;
+    double lo = q.range ? q.range.lo.number().value_or(1) : 1,
+           hi = q.range ? q.range.hi.number().value_or(lo + 2) : 3;
     double x = lo + (hi - lo) * 0.4;
     return is_float(q.dtype) ? x : std::floor(x);
   }
@@ -70,7 +72,8 @@ class Sample {
     if (const Definition* d = program_.definition(s)) {  // one that rounds
       Bindings values = sizes_;
       for (size_t k = 0; k < at.size(); ++k) values[d->axes[k]] = double(at[k]);
-      double x = evaluate(inlined(program_, s), values, [this](Sym t, const Index& i) { return input(t, i); });
+      double x =
+          evaluate(inlined(program_, s), values, [this](Sym t, const Index& i) { return input(t, i); });
       return d->dtype ? round_to(*d->dtype, x) : x;
     }
     uint64_t h = mixed(seed_ ^ (s.info().id << 20));
@@ -86,13 +89,16 @@ class Sample {
       lo = 0;
       hi = in->dtype == DType::boolean ? 2 : 3;
     }
-    if (is_float(in->dtype)) hi = std::min(hi, lo + 4);  // exponentials of the definition as written stay finite
+    if (is_float(in->dtype))
+      hi = std::min(hi, lo + 4);  // exponentials of the definition as written stay finite
     double x = lo + (hi - lo) * unit;
     return is_float(in->dtype) ? x : std::floor(x);
   }
 
   double value(Expr e, const Bindings& at) {
-    return evaluate(e, at, [this](Sym s, const Index& i) { return s.kind() == SymbolKind::Tile ? tile(s, i) : input(s, i); });
+    return evaluate(e, at, [this](Sym s, const Index& i) {
+      return s.kind() == SymbolKind::Tile ? tile(s, i) : input(s, i);
+    });
   }
 
   Bindings bind(const std::vector<Sym>& axes, const Index& at) const {
@@ -113,7 +119,8 @@ class Sample {
   double tile(Sym s, const Index& at) {
     for (size_t k = 0; k < derivation_.cascade.reductions.size(); ++k) {
       const Reduction& r = derivation_.cascade.reductions[k];
-      if (r.result == s) return remembered({s, 0, at}, [&] { return value(derivation_.finish[k], bind(r.axes, at)); });
+      if (r.result == s)
+        return remembered({s, 0, at}, [&] { return value(derivation_.finish[k], bind(r.axes, at)); });
     }
     for (const Pass& pass : derivation_.passes) {
       const State& st = pass.state;
@@ -126,7 +133,8 @@ class Sample {
   }
 
   /// Points as they are after `step` chunks; with `lifting`, −inf counts as 0.
-  double value_at(const State& st, Expr e, const Bindings& at, size_t step, bool lifting, std::optional<size_t> next = {}) {
+  double value_at(const State& st, Expr e, const Bindings& at, size_t step, bool lifting,
+                  std::optional<size_t> next = {}) {
     return evaluate(e, at, [&](Sym s, const Index& i) {
       for (size_t k = 0; k < st.points.size(); ++k) {
         if (st.points[k].next == s && next) return point(st, k, *next, i);
@@ -170,7 +178,8 @@ class Sample {
   double point(const State& st, size_t k, size_t step, const Index& index) {
     const Point& p = st.points[k];
     return remembered({p.var, step, index}, [&]() -> double {
-      if (step == 0) return p.kind == Point::Kind::Mean ? 0 : p.kind == Point::Kind::Maximum ? -INFINITY : INFINITY;
+      if (step == 0)
+        return p.kind == Point::Kind::Mean ? 0 : p.kind == Point::Kind::Maximum ? -INFINITY : INFINITY;
       Bindings at = bind(p.axes, index);
       double rho = point(st, k, step - 1, index);
       if (p.kind == Point::Kind::Mean) {
@@ -203,7 +212,9 @@ class Sample {
         Index i;
         for (Sym s : b.axes) i.push_back(int64_t(at.at(s)));
         double x = component(st, size_t(t.component), step - 1, i);
-        before = t.factor.is_constant(1) && c.repair.size() == 1 ? x : before + value_at(st, t.factor, at, step - 1, false, step) * x;
+        before = t.factor.is_constant(1) && c.repair.size() == 1
+                     ? x
+                     : before + value_at(st, t.factor, at, step - 1, false, step) * x;
       }
       return combined(c.combine, before, lifted(st, a, step, step, at));
     });
@@ -230,7 +241,10 @@ std::vector<Check> check_outputs(const Program& elaborated, const Derivation& d,
   std::vector<Check> out;
   if (!Sample(elaborated, d, seed).small()) return out;
   for (const CascadeOutput& o : d.cascade.outputs) {
-    Check c{fmt::format("{} equals its definition", elaborated.outputs[o.output].sym.name()), "random values", true, {}};
+    Check c{fmt::format("{} equals its definition", elaborated.outputs[o.output].sym.name()),
+            "random values",
+            true,
+            {}};
     // A rounding in the program may fall either way for two right computations: one sample in three may differ.
     int wrong = 0, right = 0;
     for (uint64_t k = 0; k < 3 && (right < 2 || wrong > 0); ++k) {

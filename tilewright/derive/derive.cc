@@ -54,8 +54,9 @@ class Deriver {
       if (o.along_stream) d.passes[size_t(o.pass) - 1].stored.push_back(k);
     }
     for (Pass& pass : d.passes) {
-      PassState s = build_state(program_, axis_, work_, pass.reductions,
-                                [&](Sym result) { return contexts(result, d.cascade.outputs); }, names_);
+      PassState s = build_state(
+          program_, axis_, work_, pass.reductions,
+          [&](Sym result) { return contexts(result, d.cascade.outputs); }, names_);
       pass.state = std::move(s.state);
       for (size_t k = 0; k < pass.reductions.size(); ++k) {
         d.finish[pass.reductions[k]] = s.finish[k];
@@ -106,7 +107,8 @@ class Deriver {
       try {
         return analyse(r, nf);
       } catch (const Mixing& m) {
-        TW_CHECK(nf.runs(m.subterm), "a subterm without running results was refused: " + to_string(m.subterm));
+        TW_CHECK(nf.runs(m.subterm),
+                 "a subterm without running results was refused: " + to_string(m.subterm));
         refusals_.emplace_back(r.result, Refusal{0, m.subterm, span_of(m.subterm, r), m.reason});
       }
     }
@@ -122,7 +124,8 @@ class Deriver {
       std::vector<Term> joined;
       std::vector<int> anchors;
       for (size_t k = 0; k < w.terms.size(); ++k) {  // equal now that all exponentials are at their maxima
-        auto same = std::find_if(joined.begin(), joined.end(), [&](const Term& t) { return t.same_family(w.terms[k]); });
+        auto same = std::find_if(joined.begin(), joined.end(),
+                                 [&](const Term& t) { return t.same_family(w.terms[k]); });
         if (same != joined.end()) {
           same->coefficient = simplify(same->coefficient + w.terms[k].coefficient);
         } else {
@@ -145,15 +148,15 @@ class Deriver {
       }
       if (!scale.is_constant(1) || w.r.axes != axes || w.r.result != r.result) {
         scale_[r.result] = {axes, scale * read_own(w.r.result, w.r.axes)};
-        if (!scale.is_constant(1))
-          notes_.push_back({w.r.result, Note::Kind::Scale, scale});
+        if (!scale.is_constant(1)) notes_.push_back({w.r.result, Note::Kind::Scale, scale});
       }
       if (signs_.nonnegative(w.r.body)) signs_.set(r.result, false, true);
     } else if (auto chosen = choice(r, nf)) {
       w.choice = *chosen;
     } else {
-      w.peeled = peel(r.reducer, r.body, r.present, nf, signs_, size(),
-                      [&](const Leaf& l) { return axes_of(program_, axis_, {l.c, l.present}); });
+      w.peeled = peel(r.reducer, r.body, r.present, nf, signs_, size(), [&](const Leaf& l) {
+        return axes_of(program_, axis_, {l.c, l.present});
+      });
       if (is_true(r.present) && signs_.nonnegative(r.body)) signs_.set(r.result, false, true);
     }
     work_.push_back(std::move(w));
@@ -161,7 +164,8 @@ class Deriver {
 
   /// min of a positive value where u is at its extremum: the index of a maximum.
   std::optional<Choice> choice(const Reduction& r, NormalForm& nf) const {
-    if (r.reducer != Reducer::Min || !nf.runs(r.present) || nf.kind(r.body) != NormalForm::Kind::C) return std::nullopt;
+    if (r.reducer != Reducer::Min || !nf.runs(r.present) || nf.kind(r.body) != NormalForm::Kind::C)
+      return std::nullopt;
     Choice out;
     for (Expr p : conditions_of(r.present)) {
       if (!nf.runs(p)) {
@@ -178,7 +182,8 @@ class Deriver {
           const Leaf& leaf = q.peeled.leaves[0];
           if (leaf.reducer != Reducer::Max && leaf.reducer != Reducer::Min) continue;
           Expr value = read_own(q.r.result, q.r.axes);
-          bool same = (equation.arg(0) == leaf.c && equation.arg(1) == value) || (equation.arg(1) == leaf.c && equation.arg(0) == value);
+          bool same = (equation.arg(0) == leaf.c && equation.arg(1) == value) ||
+                      (equation.arg(1) == leaf.c && equation.arg(0) == value);
           if (same) out.extremum = int(k);
         }
         if (out.extremum < 0) return std::nullopt;
@@ -214,7 +219,8 @@ class Deriver {
       NormalForm plain(axis_, {}, signs_);
       Work w;
       w.r = m;
-      w.peeled = peel(m.reducer, m.body, m.present, plain, signs_, size(), [&](const Leaf&) { return m.axes; });
+      w.peeled =
+          peel(m.reducer, m.body, m.present, plain, signs_, size(), [&](const Leaf&) { return m.axes; });
       // A point is the exponent itself: where more was peeled off than a factor and an addend, nothing is.
       if (w.peeled.leaves.size() != 1 || !proportion(t.u, w.peeled.leaves[0].c, axis_)) {
         const Leaf leaf{m.result, m.axes, m.reducer, m.body, m.present};
@@ -265,7 +271,8 @@ class Deriver {
       for (Expr a : u.args()) {
         Expr negative = simplify(-a);
         std::vector<Expr> factors = factors_of(negative);
-        auto it = std::find_if(factors.begin(), factors.end(), [&](Expr f) { return f.is(Op::Read) && f->sym == w.r.result; });
+        auto it = std::find_if(factors.begin(), factors.end(),
+                               [&](Expr f) { return f.is(Op::Read) && f->sym == w.r.result; });
         if (it == factors.end()) {
           rest.push_back(a);
           continue;
@@ -327,7 +334,8 @@ class Deriver {
   void widen_presence(Work& w) {
     std::vector<Expr> kept;
     for (Expr a : conditions_of(w.r.present)) {
-      bool guard = a.is(Op::Ne) && (a.arg(1) == minus_infinity() || a.arg(1) == Expr::infinity()) && depends_on(a, axis_) && !w.terms.empty();
+      bool guard = a.is(Op::Ne) && (a.arg(1) == minus_infinity() || a.arg(1) == Expr::infinity()) &&
+                   depends_on(a, axis_) && !w.terms.empty();
       for (const Term& t : w.terms)
         for (Expr x : conditions_of(t.present)) guard = guard && x != a;
       if (!guard) kept.push_back(a);
@@ -397,7 +405,8 @@ class Deriver {
       }
     };
     for (const CascadeOutput& o : outputs) visit(o.value, truth());
-    for (const Work& w : work_) visit(is_true(w.r.present) ? w.r.body : select(w.r.present, w.r.body, 0), truth());
+    for (const Work& w : work_)
+      visit(is_true(w.r.present) ? w.r.body : select(w.r.present, w.r.body, 0), truth());
     return out;
   }
 
@@ -454,7 +463,8 @@ Program with_free_size(const Program& p, Sym axis) {
 }
 
 bool same_shape(const Derivation& a, const Derivation& b) {
-  if (a.passes.size() != b.passes.size() || a.cascade.reductions.size() != b.cascade.reductions.size()) return false;
+  if (a.passes.size() != b.passes.size() || a.cascade.reductions.size() != b.cascade.reductions.size())
+    return false;
   for (size_t k = 0; k < a.passes.size(); ++k) {
     if (a.passes[k].state.points.size() != b.passes[k].state.points.size()) return false;
     if (a.passes[k].state.components.size() != b.passes[k].state.components.size()) return false;

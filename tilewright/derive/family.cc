@@ -42,8 +42,8 @@ struct Key {
   Expr c, present;
   Powers powers;
   int exponential = -1;
-  int chooser = -1;   ///< the extremum that chooses
-  Expr condition;     ///< over Read(ρ)
+  int chooser = -1;  ///< the extremum that chooses
+  Expr condition;    ///< over Read(ρ)
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -75,14 +75,16 @@ void for_downset(const Powers& top, const std::function<void(const Powers&)>& f)
 class FamilyBuilder {
  public:
   FamilyBuilder(const Program& p, Sym axis, const std::vector<Work>& all, const std::vector<size_t>& works,
-          const std::function<std::vector<Expr>(Sym)>& contexts, std::vector<std::string>& names)
+                const std::function<std::vector<Expr>(Sym)>& contexts, std::vector<std::string>& names)
       : program_(p), axis_(axis), all_(all), works_(works), contexts_(contexts), names_(names) {}
 
   PassState run() {
     for (size_t k : works_) terms_[k] = all_[k].terms;
     exponential_points();
     for (size_t k : works_)
-      if (all_[k].choice.extremum >= 0) choosers_[k] = point_of_extremum(size_t(all_[k].choice.extremum), leaf_of(size_t(all_[k].choice.extremum)).c);
+      if (all_[k].choice.extremum >= 0)
+        choosers_[k] =
+            point_of_extremum(size_t(all_[k].choice.extremum), leaf_of(size_t(all_[k].choice.extremum)).c);
     shift_points();
     hold_shifted();
     components();
@@ -95,8 +97,12 @@ class FamilyBuilder {
 
  private:
   State& state() { return out_.state; }
-  Expr rho(int point) const { return read_own(out_.state.points[size_t(point)].var, out_.state.points[size_t(point)].axes); }
-  Expr next(int point) const { return read_own(out_.state.points[size_t(point)].next, out_.state.points[size_t(point)].axes); }
+  Expr rho(int point) const {
+    return read_own(out_.state.points[size_t(point)].var, out_.state.points[size_t(point)].axes);
+  }
+  Expr next(int point) const {
+    return read_own(out_.state.points[size_t(point)].next, out_.state.points[size_t(point)].axes);
+  }
 
   bool in_pass(Sym result) const {
     return std::any_of(works_.begin(), works_.end(), [&](size_t k) { return all_[k].r.result == result; });
@@ -135,7 +141,8 @@ class FamilyBuilder {
     bool itself = !served_.count(work) && u == leaf.c;
     std::string wish = itself ? w.r.result.name() : "rho";
     if (itself) release_name(wish);
-    int p = point(leaf.reducer == Reducer::Max ? Point::Kind::Maximum : Point::Kind::Minimum, u, leaf.present, wish);
+    int p = point(leaf.reducer == Reducer::Max ? Point::Kind::Maximum : Point::Kind::Minimum, u, leaf.present,
+                  wish);
     served_.emplace(work, std::pair{p, proportion(u, leaf.c, axis_)});
     return p;
   }
@@ -204,7 +211,8 @@ class FamilyBuilder {
     for (size_t k : works_)
       for (const Term& t : terms_[k])
         for (const Shift& s : t.shifts)
-          if (state().points[size_t(shift_of_.at(s.u))].kind == Point::Kind::Mean) wanted.emplace_back(s.u, feeders(s.mu));
+          if (state().points[size_t(shift_of_.at(s.u))].kind == Point::Kind::Mean)
+            wanted.emplace_back(s.u, feeders(s.mu));
     for (auto& [u, works] : wanted) {
       for (size_t k : works) {
         for (Term& t : terms_[k]) {
@@ -243,7 +251,8 @@ class FamilyBuilder {
     int p = choosers_.at(work);
     Sym extremum = all_[size_t(w.choice.extremum)].r.result;
     Key k{Reducer::Min, simplify(w.r.body + w.choice.offset), w.choice.present, {}, -1, p, {}};
-    k.condition = rewrite(w.choice.condition, [&](Expr x) { return x.is(Op::Read) && x->sym == extremum ? rho(p) : x; });
+    k.condition = rewrite(w.choice.condition,
+                          [&](Expr x) { return x.is(Op::Read) && x->sym == extremum ? rho(p) : x; });
     return k;
   }
 
@@ -260,7 +269,8 @@ class FamilyBuilder {
     c.present = key.present;
     std::vector<Expr> factors{key.c};
     for (auto& [p, n] : key.powers) factors.push_back(pow(state().points[size_t(p)].u - rho(p), n));
-    if (key.exponential >= 0) factors.push_back(exp(state().points[size_t(key.exponential)].u - rho(key.exponential)));
+    if (key.exponential >= 0)
+      factors.push_back(exp(state().points[size_t(key.exponential)].u - rho(key.exponential)));
     c.lift = key.chooser < 0 ? product_of(factors) : simplify(select(key.condition, key.c, Expr::infinity()));
     c.axes = axes_of(program_, axis_, {c.lift, c.present});
     std::string name = wish;
@@ -268,7 +278,9 @@ class FamilyBuilder {
       int total = 0;
       for (auto& [p, n] : key.powers) total += n;
       bool n_is_free = std::find(names_.begin(), names_.end(), "n") == names_.end();
-      name = total == 0 ? (n_is_free ? "n" : "count") : key.powers.size() == 1 ? fmt::format("d{}", total) : wish;
+      name = total == 0               ? (n_is_free ? "n" : "count")
+             : key.powers.size() == 1 ? fmt::format("d{}", total)
+                                      : wish;
     }
     c.var = Sym::fresh({.name = unique_name(name, names_), .kind = SymbolKind::Tile});
     keys_.push_back(key);
@@ -289,7 +301,8 @@ class FamilyBuilder {
 
   void include(size_t work, const std::vector<int>& components) {
     for (int c : components)
-      if (std::find(family_[work].begin(), family_[work].end(), c) == family_[work].end()) family_[work].push_back(c);
+      if (std::find(family_[work].begin(), family_[work].end(), c) == family_[work].end())
+        family_[work].push_back(c);
   }
 
   void release_name(const std::string& name) { std::erase(names_, name); }
@@ -306,7 +319,8 @@ class FamilyBuilder {
       } else {
         for (const Leaf& l : w.peeled.leaves)
           if (!served_leaf(l))
-            include(k, {component({l.reducer, l.c, l.present, {}, -1, -1, {}}, l.reducer == w.r.reducer ? w.r.result.name() : name(l.reducer))});
+            include(k, {component({l.reducer, l.c, l.present, {}, -1, -1, {}},
+                                  l.reducer == w.r.reducer ? w.r.result.name() : name(l.reducer))});
       }
     }
     for (size_t p = 0; p < state().points.size(); ++p) {
@@ -349,9 +363,11 @@ class FamilyBuilder {
       }
       if (top.chooser >= 0) {  // a new extremum empties it; NaN stays the extremum once it is seen
         Expr r = rho(top.chooser);
-        factor = select(logical_or(equal(r, next(top.chooser)), logical_not(less_equal(r, Expr::infinity()))), 1, Expr::infinity());
+        factor = select(logical_or(equal(r, next(top.chooser)), logical_not(less_equal(r, Expr::infinity()))),
+                        1, Expr::infinity());
       }
-      if (top.exponential >= 0) factor = factor.is_constant(1) ? scale(top.exponential) : factor * scale(top.exponential);
+      if (top.exponential >= 0)
+        factor = factor.is_constant(1) ? scale(top.exponential) : factor * scale(top.exponential);
       row.insert(row.begin(), {*find(k), factor});
     });
     c.repair = row;
@@ -359,7 +375,9 @@ class FamilyBuilder {
 
   // ---- finish ----
 
-  Expr read_component(int k) const { return read_own(state_const().components[size_t(k)].var, state_const().components[size_t(k)].axes); }
+  Expr read_component(int k) const {
+    return read_own(state_const().components[size_t(k)].var, state_const().components[size_t(k)].axes);
+  }
 
   /// The point that carries the value of a leaf, if one does.
   std::optional<Expr> served_leaf(const Leaf& l) const {
@@ -404,7 +422,8 @@ class FamilyBuilder {
     Expr value = finished(mu);
     if (!is_true(condition)) {
       Expr known = simplify(finished(condition));
-      value = rewrite(value, [&](Expr e) { return e.is(Op::Select) && simplify(e.arg(0)) == known ? e.arg(1) : e; });
+      value = rewrite(value,
+                      [&](Expr e) { return e.is(Op::Select) && simplify(e.arg(0)) == known ? e.arg(1) : e; });
     }
     return simplify(expand(rho(p) - value));
   }
@@ -468,7 +487,8 @@ class FamilyBuilder {
     std::map<Sym, Named> leaves;
     for (const Leaf& l : w.peeled.leaves) {
       auto point = served_leaf(l);
-      leaves[l.sym] = {l.axes, point ? *point : read_component(*find({l.reducer, l.c, l.present, {}, -1, -1, {}}))};
+      leaves[l.sym] = {l.axes,
+                       point ? *point : read_component(*find({l.reducer, l.c, l.present, {}, -1, -1, {}}))};
     }
     return simplify(replace_reads(w.peeled.value, [&](Sym s) -> const Named* {
       auto it = leaves.find(s);
@@ -480,20 +500,26 @@ class FamilyBuilder {
   bool gives(double want, Expr e, const Reduction& r) {
     for (int sample = 1; sample <= 3; ++sample) {
       Bindings values;
-      for (const Axis& a : program_.axes) values[a.index.size()] = sample;  // lengths of the reductions inside
-      for (Sym s : free_symbols(e)) values[s] = s.kind() == SymbolKind::Index ? 0 : sample + 0.25 * double(s.info().id % 3);
+      for (const Axis& a : program_.axes)
+        values[a.index.size()] = sample;  // lengths of the reductions inside
+      for (Sym s : free_symbols(e))
+        values[s] = s.kind() == SymbolKind::Index ? 0 : sample + 0.25 * double(s.info().id % 3);
       if (is_true(r.present)) values[axis_.size()] = 0;
       Reader reader = [&](Sym s, const std::vector<int64_t>&) -> double {
         for (const Point& p : state().points)
-          if (p.var == s) return p.kind == Point::Kind::Mean ? 0 : p.kind == Point::Kind::Maximum ? -INFINITY : INFINITY;
+          if (p.var == s)
+            return p.kind == Point::Kind::Mean ? 0 : p.kind == Point::Kind::Maximum ? -INFINITY : INFINITY;
         for (const Component& c : state().components) {
           if (c.var != s) continue;
           bool empty = c.present == r.present || is_true(r.present);
           if (c.present.is(Op::And) && !empty)
-            empty = std::find(c.present.args().begin(), c.present.args().end(), r.present) != c.present.args().end();
+            empty = std::find(c.present.args().begin(), c.present.args().end(), r.present) !=
+                    c.present.args().end();
           return empty ? *identity(c.combine).number() : 0.5 + sample;
         }
-        return sample == 1 ? 0.75 : sample == 2 ? -1.5 : INFINITY;  // an input, or the result of an earlier pass
+        return sample == 1   ? 0.75
+               : sample == 2 ? -1.5
+                             : INFINITY;  // an input, or the result of an earlier pass
       };
       double got = evaluate(e, values, reader);
       if (!(got == want)) return false;
@@ -514,8 +540,10 @@ class FamilyBuilder {
     auto contexts = contexts_(w.r.result);
     auto covered = [&](Expr condition) { return !condition.number() && gives(0, finished(condition), w.r); };
     if (!contexts.empty() && std::all_of(contexts.begin(), contexts.end(), covered)) return e;
-    Expr none = is_true(w.r.present) ? equal(Expr(axis_.size()), 0)
-                                     : equal(read_component(component_late({Reducer::Sum, 1, w.r.present, {}, -1, -1, {}})), 0);
+    Expr none =
+        is_true(w.r.present)
+            ? equal(Expr(axis_.size()), 0)
+            : equal(read_component(component_late({Reducer::Sum, 1, w.r.present, {}, -1, -1, {}})), 0);
     return simplify(select(none, identity(w.r.reducer), e));
   }
 
@@ -535,7 +563,8 @@ class FamilyBuilder {
     const Work& w = all_[k];
     if (w.is_sum()) {
       for (const Term& t : terms_[k])
-        if (!t.coefficient.number() && !tensors_read(t.coefficient).empty()) out_.deferred.push_back({w.r.result, Note::Kind::Factor, t.coefficient});
+        if (!t.coefficient.number() && !tensors_read(t.coefficient).empty())
+          out_.deferred.push_back({w.r.result, Note::Kind::Factor, t.coefficient});
     } else if (w.choice.extremum < 0 && !w.peeled.plain()) {
       out_.deferred.push_back({w.r.result, Note::Kind::Peeled, {}});
     }
@@ -551,7 +580,7 @@ class FamilyBuilder {
   std::map<size_t, std::vector<Term>> terms_;
   std::map<std::pair<size_t, size_t>, int> exponential_;
   std::map<Expr, int> shift_of_;
-  std::map<size_t, int> choosers_;  // work -> point
+  std::map<size_t, int> choosers_;                       // work -> point
   std::map<size_t, std::pair<int, Proportion>> served_;  // work -> the point that carries its value
   std::vector<Key> keys_;
   std::map<size_t, std::vector<int>> family_;
@@ -560,8 +589,9 @@ class FamilyBuilder {
 
 }  // namespace
 
-PassState build_state(const Program& p, Sym axis, const std::vector<Work>& all, const std::vector<size_t>& works,
-                      const std::function<std::vector<Expr>(Sym)>& contexts, std::vector<std::string>& names) {
+PassState build_state(const Program& p, Sym axis, const std::vector<Work>& all,
+                      const std::vector<size_t>& works, const std::function<std::vector<Expr>(Sym)>& contexts,
+                      std::vector<std::string>& names) {
   return FamilyBuilder(p, axis, all, works, contexts, names).run();
 }
 

@@ -7,19 +7,20 @@ namespace tilewright::derivation {
 
 /// A minimum over the elements at which u equals its extremum. It is held at the running extremum: a new one empties it.
 struct Choice {
-  int extremum = -1;          ///< the work whose extremum chooses; −1: not such a reduction
-  Expr condition;             ///< holds u == Read(extremum)
-  Expr present = truth();     ///< the other conditions
-  int offset = 0;             ///< added to the body, so that what is held is positive and can be scaled by inf
+  int extremum = -1;       ///< the work whose extremum chooses; −1: not such a reduction
+  Expr condition;          ///< holds u == Read(extremum)
+  Expr present = truth();  ///< the other conditions
+  int offset = 0;          ///< added to the body, so that what is held is positive and can be scaled by inf
 };
 
 /// A reduction whose pass and normal form are known.
 struct Work {
   Reduction r;
-  std::vector<Term> terms;          ///< sums
-  std::vector<int> anchor;          ///< for each term: the work whose maximum its exponential is held at, −1 without one
-  Peeled peeled;                    ///< other reducers
-  Choice choice;                    ///< in place of `peeled`, for a minimum that is chosen by an extremum
+  std::vector<Term> terms;  ///< sums
+  std::vector<int>
+      anchor;     ///< for each term: the work whose maximum its exponential is held at, −1 without one
+  Peeled peeled;  ///< other reducers
+  Choice choice;  ///< in place of `peeled`, for a minimum that is chosen by an extremum
   bool is_sum() const { return r.reducer == Reducer::Sum; }
 };
 
@@ -52,7 +53,8 @@ struct PassState {
 
 /// `works` are the indices of the pass's works in `all`, in order. `contexts` gives, for each place where a result is used, the condition under
 /// which that place counts.
-PassState build_state(const Program& p, Sym axis, const std::vector<Work>& all, const std::vector<size_t>& works,
-                      const std::function<std::vector<Expr>(Sym)>& contexts, std::vector<std::string>& names);
+PassState build_state(const Program& p, Sym axis, const std::vector<Work>& all,
+                      const std::vector<size_t>& works, const std::function<std::vector<Expr>(Sym)>& contexts,
+                      std::vector<std::string>& names);
 
 }  // namespace tilewright::derivation

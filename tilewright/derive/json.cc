@@ -18,7 +18,11 @@ nlohmann::ordered_json to_json(const Program& p, const Derivation& d) {
   for (size_t n = 0; n < d.passes.size(); ++n) {
     for (const Point& q : d.passes[n].state.points) {
       auto t = readable.point(q);
-      out["points"].push_back({{"name", t.name}, {"pass", n + 1}, {"meaning", t.meaning}, {"moves", t.moves}, {"may_lag", q.may_lag}});
+      out["points"].push_back({{"name", t.name},
+                               {"pass", n + 1},
+                               {"meaning", t.meaning},
+                               {"moves", t.moves},
+                               {"may_lag", q.may_lag}});
     }
     for (const Check& c : d.passes[n].state.checks)
       out["checks"].push_back({{"what", c.what}, {"by", c.by}, {"pass", n + 1}, {"passed", c.passed}});

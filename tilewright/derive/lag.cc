@@ -21,7 +21,8 @@ class Lag {
     for (const Component& c : d_.passes[pass_].state.components) {
       if (!reads(c.lift, point_.var)) continue;
       // Only a pure scale is bounded: no difference u − ρ outside the exponential.
-      if (reads(rewrite(c.lift, [](Expr x) { return x.is(Op::Exp) ? Expr(1) : x; }), point_.var)) return false;
+      if (reads(rewrite(c.lift, [](Expr x) { return x.is(Op::Exp) ? Expr(1) : x; }), point_.var))
+        return false;
       scaled_.push_back(c.var);
     }
     for (const CascadeOutput& o : d_.cascade.outputs)
@@ -58,7 +59,9 @@ class Lag {
 
   bool unchanged(Expr e) {
     Expr plain = finished(e);
-    if (!reads(plain, point_.var) && std::none_of(scaled_.begin(), scaled_.end(), [&](Sym s) { return reads(plain, s); })) return true;
+    if (!reads(plain, point_.var) &&
+        std::none_of(scaled_.begin(), scaled_.end(), [&](Sym s) { return reads(plain, s); }))
+      return true;
     Expr lagged = rewrite(plain, [&](Expr x) {
       if (!x.is(Op::Read)) return x;
       if (x->sym == point_.var) return x - Expr(kappa_);
@@ -72,7 +75,8 @@ class Lag {
   /// |ρ| == inf or ρ == ±inf
   bool says_infinite(Expr condition) const {
     if (condition.is(Op::And))
-      return std::any_of(condition.args().begin(), condition.args().end(), [&](Expr a) { return says_infinite(a); });
+      return std::any_of(condition.args().begin(), condition.args().end(),
+                         [&](Expr a) { return says_infinite(a); });
     if (!condition.is(Op::Eq) || !condition.arg(1).is(Op::Real)) return false;
     Expr a = condition.arg(0);
     return is_point(a) || (a.is(Op::Abs) && is_point(a.arg(0)));
@@ -81,7 +85,8 @@ class Lag {
   /// where(p, a, 0)·b = where(p, a·b, 0)
   static Expr multiplied_in(Expr product) {
     std::vector<Expr> rest = product.args();
-    auto choice = std::find_if(rest.begin(), rest.end(), [](Expr f) { return f.is(Op::Select) && f.arg(2).is_constant(0); });
+    auto choice = std::find_if(rest.begin(), rest.end(),
+                               [](Expr f) { return f.is(Op::Select) && f.arg(2).is_constant(0); });
     if (choice == rest.end()) return product;
     Expr p = choice->arg(0);
     *choice = choice->arg(1);

@@ -31,7 +31,9 @@ class Merger {
       return x;
     });
   }
-  Expr own(int component) const { return read_own(state_.components[size_t(component)].var, state_.components[size_t(component)].axes); }
+  Expr own(int component) const {
+    return read_own(state_.components[size_t(component)].var, state_.components[size_t(component)].axes);
+  }
 
   /// ρ* of a mean: ρ_l + (s_l + s_r + n_r (ρ_r − ρ_l)) / (n_l + n_r), in which only differences of the two points occur.
   Expr point(const Point& p) const {
@@ -94,6 +96,8 @@ class Merger {
 
 }  // namespace
 
-Merge merge(const State& state, const Copies& left, const Copies& right) { return Merger(state, left, right).run(); }
+Merge merge(const State& state, const Copies& left, const Copies& right) {
+  return Merger(state, left, right).run();
+}
 
 }  // namespace tilewright

@@ -109,9 +109,11 @@ Expr monic(Expr e) {
       }
     }
     Expr number = product_of(numbers);
-    if (leads_negative(number)) {  // −(a − b) = b − a, where an odd power of a difference is among the factors
+    if (leads_negative(
+            number)) {  // −(a − b) = b − a, where an odd power of a difference is among the factors
       for (Expr& f : rest) {
-        bool power = f.is(Op::Pow) && f.arg(1).rational() && f.arg(1).rational()->is_integer() && f.arg(1).rational()->num() % 2 != 0;
+        bool power = f.is(Op::Pow) && f.arg(1).rational() && f.arg(1).rational()->is_integer() &&
+                     f.arg(1).rational()->num() % 2 != 0;
         Expr sum = power ? f.arg(0) : f;
         if (!sum.is(Op::Add)) continue;
         std::vector<Expr> negated;
@@ -155,7 +157,9 @@ std::string reason_of(Op op) {
 }
 
 /// where(condition, value, 0)
-Expr only_if(Expr condition, Expr value) { return is_true(condition) ? value : simplify(select(condition, value, 0)); }
+Expr only_if(Expr condition, Expr value) {
+  return is_true(condition) ? value : simplify(select(condition, value, 0));
+}
 
 void add_shift(std::vector<Shift>& shifts, const Shift& s) {
   for (Shift& known : shifts) {
@@ -174,8 +178,10 @@ void add_shift(std::vector<Shift>& shifts, const Shift& s) {
 
 void Signs::set(Sym result, bool positive, bool nonnegative) {
   if (!positive && !nonnegative) return;
-  known_[result] = Sym::fresh(
-      {.name = result.name(), .kind = SymbolKind::Variable, .positive = positive, .nonnegative = nonnegative});
+  known_[result] = Sym::fresh({.name = result.name(),
+                               .kind = SymbolKind::Variable,
+                               .positive = positive,
+                               .nonnegative = nonnegative});
 }
 
 Expr Signs::assumed(Expr e) const {
@@ -188,7 +194,9 @@ Expr Signs::assumed(Expr e) const {
 }
 
 bool Signs::positive(Expr e) const { return provably_positive(e) || provably_positive(simplify(assumed(e))); }
-bool Signs::nonnegative(Expr e) const { return provably_nonnegative(e) || provably_nonnegative(simplify(assumed(e))); }
+bool Signs::nonnegative(Expr e) const {
+  return provably_nonnegative(e) || provably_nonnegative(simplify(assumed(e)));
+}
 
 // ---- terms -----------------------------------------------------------------------------------------------------------
 
@@ -271,7 +279,8 @@ NormalForm::Terms NormalForm::of_varying(Expr e) {
       if (zero(e.arg(1)) || zero(e.arg(2))) return of_select(e);
       Terms then = of_varying(e.arg(1)), otherwise = of_varying(e.arg(2));
       auto exponential = [](const Term& t) { return bool(t.u); };
-      if (std::any_of(then.begin(), then.end(), exponential) || std::any_of(otherwise.begin(), otherwise.end(), exponential))
+      if (std::any_of(then.begin(), then.end(), exponential) ||
+          std::any_of(otherwise.begin(), otherwise.end(), exponential))
         return of_select(e);
       break;
     }
@@ -310,7 +319,8 @@ NormalForm::Terms NormalForm::of_mixed(Expr e) {
     case Op::Log: return of_logarithm(e);
     case Op::Abs: {
       Terms t = terms(e.arg(0));
-      if (t.size() != 1 || !t[0].shifts.empty()) throw Mixing{e, "the sign of a difference that changes with the running value"};
+      if (t.size() != 1 || !t[0].shifts.empty())
+        throw Mixing{e, "the sign of a difference that changes with the running value"};
       t[0].coefficient = simplify(make(Op::Abs, {t[0].coefficient}));
       t[0].c = simplify(make(Op::Abs, {t[0].c}));
       return t;
@@ -365,7 +375,9 @@ NormalForm::Terms NormalForm::shifted(Expr varying, Expr rest) {
   for (const std::vector<Expr>& candidate : {constant, std::vector<Expr>{}}) {
     Expr s = product_of(candidate);
     Expr mu = simplify(expand(-rest / s));
-    bool numeric = s.number() || std::all_of(candidate.begin(), candidate.end(), [](Expr f) { return tensors_read(f).empty() && !f.is(Op::Symbol); });
+    bool numeric = s.number() || std::all_of(candidate.begin(), candidate.end(), [](Expr f) {
+                     return tensors_read(f).empty() && !f.is(Op::Symbol);
+                   });
     if (!numeric && complexity(mu) > complexity(rest)) continue;  // a division that does not cancel
     Expr u = simplify(expand(varying / s));
     Terms out{Term{.coefficient = s}};
@@ -581,7 +593,8 @@ NormalForm::Terms NormalForm::of_inner_reduction(Expr e) {
     Terms parts{t};
     bool all_free = std::all_of(t.shifts.begin(), t.shifts.end(), [&](const Shift& s) { return free(s.u); });
     for (const Shift& s : t.shifts)
-      if (!free(s.mu)) throw Mixing{e, "a sum over another axis whose terms hold running values that vary along that axis"};
+      if (!free(s.mu))
+        throw Mixing{e, "a sum over another axis whose terms hold running values that vary along that axis"};
     if (!all_free) {
       if (t.shifts.size() != 1 || t.shifts[0].power != 1)
         throw Mixing{e, "a sum over another axis of products of differences"};
@@ -608,8 +621,10 @@ NormalForm::Terms NormalForm::of_inner_reduction(Expr e) {
   if (out.size() == 2) {
     for (int k = 0; k < 2; ++k) {
       const Term &x = out[size_t(k)], &y = out[size_t(1 - k)];
-      bool plain = !x.u && !y.u && x.shifts.empty() && y.shifts.empty() && is_true(x.present) && is_true(y.present);
-      if (plain && !runs(x.coefficient) && y.c.is_constant(1)) return shifted(times(x.coefficient, x.c), y.coefficient);
+      bool plain =
+          !x.u && !y.u && x.shifts.empty() && y.shifts.empty() && is_true(x.present) && is_true(y.present);
+      if (plain && !runs(x.coefficient) && y.c.is_constant(1))
+        return shifted(times(x.coefficient, x.c), y.coefficient);
     }
   }
   return out;

@@ -34,7 +34,7 @@ struct Term {
   Expr c = 1;
   Expr present = truth();
   std::vector<Shift> shifts = {};  ///< different (u, mu), ordered
-  Expr u = {}, r = {};             ///< both null: no exponential; r is 0 where the exponent holds nothing of R
+  Expr u = {}, r = {};  ///< both null: no exponential; r is 0 where the exponent holds nothing of R
   bool same_family(const Term& o) const {
     return c == o.c && present == o.present && shifts == o.shifts && u == o.u && r == o.r;
   }

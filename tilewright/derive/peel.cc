@@ -12,7 +12,8 @@ using Kind = NormalForm::Kind;
 
 class Peeler {
  public:
-  Peeler(NormalForm& nf, const Signs& signs, Expr size, const std::function<std::vector<Sym>(const Leaf&)>& axes_of)
+  Peeler(NormalForm& nf, const Signs& signs, Expr size,
+         const std::function<std::vector<Sym>(const Leaf&)>& axes_of)
       : nf_(nf), signs_(signs), size_(size), axes_of_(axes_of) {}
 
   Peeled run(Reducer r, Expr body, Expr present) {
@@ -38,7 +39,9 @@ class Peeler {
     out_.leaves.push_back(l);
     return read(l);
   }
-  static Expr read(const Leaf& l) { return tilewright::read(l.sym, std::vector<Expr>(l.axes.begin(), l.axes.end())); }
+  static Expr read(const Leaf& l) {
+    return tilewright::read(l.sym, std::vector<Expr>(l.axes.begin(), l.axes.end()));
+  }
   Expr count(Expr present) { return leaf(Reducer::Sum, 1, present); }
   static Reducer opposite(Reducer r) { return r == Reducer::Max ? Reducer::Min : Reducer::Max; }
 
@@ -56,19 +59,22 @@ class Peeler {
     switch (e.op()) {
       case Op::Add: {
         std::vector<Expr> moved, kept;
-        for (Expr a : e.args()) (nf_.kind(a) == Kind::C || nf_.kind(a) == Kind::Mixed ? kept : moved).push_back(a);
+        for (Expr a : e.args())
+          (nf_.kind(a) == Kind::C || nf_.kind(a) == Kind::Mixed ? kept : moved).push_back(a);
         if (moved.empty()) break;
         moved.push_back(extremum(r, sum_of(kept), present));
         return sum_of(moved);
       }
       case Op::Mul: {
         std::vector<Expr> moved, kept;
-        for (Expr f : e.args()) (nf_.kind(f) == Kind::C || nf_.kind(f) == Kind::Mixed ? kept : moved).push_back(f);
+        for (Expr f : e.args())
+          (nf_.kind(f) == Kind::C || nf_.kind(f) == Kind::Mixed ? kept : moved).push_back(f);
         if (moved.empty()) break;
         Expr a = product_of(moved), rest = product_of(kept);
         if (signs_.nonnegative(a)) return a * extremum(r, rest, present);
         if (signs_.nonnegative(simplify(-a))) return a * extremum(opposite(r), rest, present);
-        return select(less_equal(0, a), a * extremum(r, rest, present), a * extremum(opposite(r), rest, present));
+        return select(less_equal(0, a), a * extremum(r, rest, present),
+                      a * extremum(opposite(r), rest, present));
       }
       case Op::Max:
       case Op::Min: {
@@ -126,7 +132,8 @@ class Peeler {
         auto q = e.arg(1).rational();
         if (!q || nf_.varies(e.arg(1))) return {};
         bool odd = q->is_integer() && q->num() % 2 != 0 && q->num() > 0;
-        if (odd || (*q > Rational(0) && signs_.nonnegative(e.arg(0)))) return pow(inside(e.arg(0), true), e.arg(1));
+        if (odd || (*q > Rational(0) && signs_.nonnegative(e.arg(0))))
+          return pow(inside(e.arg(0), true), e.arg(1));
         if (*q < Rational(0) && signs_.positive(e.arg(0))) return pow(inside(e.arg(0), false), e.arg(1));
         return {};
       }

@@ -29,14 +29,17 @@ Expr without_guards(Expr e, const State& s) {
   });
 }
 
-std::string position(const Span& s) { return s ? fmt::format("{}:{}", s.source->name, s.line()) : std::string(); }
+std::string position(const Span& s) {
+  return s ? fmt::format("{}:{}", s.source->name, s.line()) : std::string();
+}
 
 }  // namespace
 
 Readable::Readable(const Program& p, const Derivation& d) : program_(p), d_(d) {
   for (const Input& i : p.inputs) own_.push_back({i.sym, {i.axes(), symbol(i.sym.name())}});
   for (const Definition& f : p.definitions) own_.push_back({f.sym, {f.axes, symbol(f.sym.name())}});
-  for (const Reduction& r : d.cascade.reductions) own_.push_back({r.result, {r.axes, symbol(r.result.name())}});
+  for (const Reduction& r : d.cascade.reductions)
+    own_.push_back({r.result, {r.axes, symbol(r.result.name())}});
   for (const Pass& pass : d.passes) {
     for (const Point& q : pass.state.points) {
       own_.push_back({q.var, {q.axes, symbol(q.var.name())}});
@@ -50,7 +53,8 @@ Readable::Readable(const Program& p, const Derivation& d) : program_(p), d_(d) {
     Expr value = simplify(inlined(p, f.sym));
     bool streams = false, trivial = value.is(Op::Read) || value.number() || value.is(Op::Symbol);
     rewrite(value, [&](Expr x) {
-      if (x.is(Op::Reduce)) streams = streams || std::find(x->bound.begin(), x->bound.end(), d.cascade.axis) != x->bound.end();
+      if (x.is(Op::Reduce))
+        streams = streams || std::find(x->bound.begin(), x->bound.end(), d.cascade.axis) != x->bound.end();
       return x;
     });
     if (streams || trivial) continue;
@@ -113,7 +117,8 @@ std::string Readable::held(const Component& c) const {
 }
 
 /// Σ factor · component of `side`, each point read as `side` has it and ρ' as `target`.
-std::string Readable::in_terms(const std::vector<RepairTerm>& row, const State& s, const std::string& side, const std::string& target) const {
+std::string Readable::in_terms(const std::vector<RepairTerm>& row, const State& s, const std::string& side,
+                               const std::string& target) const {
   std::string out;
   for (const RepairTerm& t : row) {
     Expr factor = rewrite(without_guards(t.factor, s), [&](Expr x) {
@@ -152,7 +157,9 @@ PointText Readable::point(const Point& p) const {
         for (const Point& q : pass.state.points)
           if (q.var == p.var) home = &pass.state;
       t.meaning = fmt::format("the mean of {} so far", u);
-      t.moves = fmt::format("{}' = {} + {} / {}, the chunk included", now, now, home->components[size_t(p.sum)].var.name(), home->components[size_t(p.weight)].var.name());
+      t.moves = fmt::format("{}' = {} + {} / {}, the chunk included", now, now,
+                            home->components[size_t(p.sum)].var.name(),
+                            home->components[size_t(p.weight)].var.name());
       break;
     }
   }
@@ -206,7 +213,8 @@ ReductionText Readable::reduction(size_t k) const {
   }
   t.finish = (*this)(d_.finish[k]);
   for (const std::string& note : d_.deferred)
-    if (note.starts_with(r.result.name() + ": ")) t.deferred.push_back(note.substr(r.result.name().size() + 2));
+    if (note.starts_with(r.result.name() + ": "))
+      t.deferred.push_back(note.substr(r.result.name().size() + 2));
   return t;
 }
 
@@ -218,17 +226,27 @@ std::string Readable::output(const CascadeOutput& o) const {
 void describe(const Program& p, Derivation& d, const std::vector<Note>& notes) {
   Readable readable(p, d);
   for (Pass& pass : d.passes)
-    for (Component& c : pass.state.components) c.meaning = fmt::format("{} {}", name(c.combine), readable(c.lift));
+    for (Component& c : pass.state.components)
+      c.meaning = fmt::format("{} {}", name(c.combine), readable(c.lift));
   const std::string x = d.cascade.axis.name();
   for (const Note& n : notes) {
     auto live = [&](const Reduction& r) { return r.result == n.result; };
     if (std::none_of(d.cascade.reductions.begin(), d.cascade.reductions.end(), live)) continue;
     std::string why;
     switch (n.kind) {
-      case Note::Kind::Factor: why = fmt::format("{} does not vary along {}: applied once, at the end", readable(n.value), x); break;
-      case Note::Kind::Peeled: why = fmt::format("what does not vary along {} was taken out of it: applied once, at the end", x); break;
-      case Note::Kind::Scale: why = fmt::format("held without its factor {}, which is applied where it is used, to stay in range", readable(n.value)); break;
-      case Note::Kind::Introduced: why = fmt::format("introduced, so that exponentials of {} stay in range", readable(n.value)); break;
+      case Note::Kind::Factor:
+        why = fmt::format("{} does not vary along {}: applied once, at the end", readable(n.value), x);
+        break;
+      case Note::Kind::Peeled:
+        why = fmt::format("what does not vary along {} was taken out of it: applied once, at the end", x);
+        break;
+      case Note::Kind::Scale:
+        why = fmt::format("held without its factor {}, which is applied where it is used, to stay in range",
+                          readable(n.value));
+        break;
+      case Note::Kind::Introduced:
+        why = fmt::format("introduced, so that exponentials of {} stay in range", readable(n.value));
+        break;
     }
     d.deferred.push_back(fmt::format("{}: {}", n.result.name(), why));
   }

@@ -5,7 +5,7 @@
 namespace tilewright::derivation {
 
 struct ReductionText {
-  std::string result, definition, where;          ///< "o[b, h, i, e]", "sum[j](…)", "file.tw:9"
+  std::string result, definition, where;  ///< "o[b, h, i, e]", "sum[j](…)", "file.tw:9"
   std::vector<std::string> family, state, repair, merge;
   std::string finish, held_at;
   std::vector<std::string> deferred, proofs;
@@ -32,7 +32,8 @@ class Readable {
   Expr plain(Expr e) const;
   std::string indexed(Sym s, const std::vector<Sym>& axes) const;
   std::string held(const Component& c) const;
-  std::string in_terms(const std::vector<RepairTerm>& row, const State& s, const std::string& side, const std::string& target) const;
+  std::string in_terms(const std::vector<RepairTerm>& row, const State& s, const std::string& side,
+                       const std::string& target) const;
 
   const Program& program_;
   const Derivation& d_;
@@ -42,7 +43,8 @@ class Readable {
     std::string text;
   };
   std::vector<Name> names_;
-  std::vector<std::pair<Sym, std::pair<std::vector<Sym>, Sym>>> own_;  ///< tensor or tile -> its axes, a symbol of its name
+  std::vector<std::pair<Sym, std::pair<std::vector<Sym>, Sym>>>
+      own_;  ///< tensor or tile -> its axes, a symbol of its name
 };
 
 /// Fills Component.meaning and Derivation.deferred.

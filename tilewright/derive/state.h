@@ -17,25 +17,25 @@ namespace tilewright {
 
 /// One reduction over the streamed axis. `body` reads inputs, rounded definitions and earlier results.
 struct Reduction {
-  Sym result;              ///< kind Tile; read as Read(result, axes)
+  Sym result;                      ///< kind Tile; read as Read(result, axes)
   Reducer reducer = Reducer::Sum;  ///< Sum Max Min Prod Any All
-  std::vector<Sym> axes;   ///< free axes of the result (never the streamed axis)
-  Expr body;               ///< simplified, inside the presence condition
-  Expr present;            ///< boolean; true constant when every element takes part
-  int pass = 1;            ///< 1-based: the earliest pass over x in which it can be computed
-  Span span;               ///< where it was written
+  std::vector<Sym> axes;           ///< free axes of the result (never the streamed axis)
+  Expr body;                       ///< simplified, inside the presence condition
+  Expr present;                    ///< boolean; true constant when every element takes part
+  int pass = 1;                    ///< 1-based: the earliest pass over x in which it can be computed
+  Span span;                       ///< where it was written
 };
 
 /// An output as an expression over results (and, when it has the streamed axis, over values along x: such an output is stored in `pass`).
 struct CascadeOutput {
-  size_t output = 0;       ///< index into program.outputs
+  size_t output = 0;  ///< index into program.outputs
   Expr value;
   bool along_stream = false;
-  int pass = 1;            ///< the pass in which it is stored; for outputs not along x, the last pass they need
+  int pass = 1;  ///< the pass in which it is stored; for outputs not along x, the last pass they need
 };
 
 struct Cascade {
-  Sym axis;                ///< streamed index symbol
+  Sym axis;                           ///< streamed index symbol
   std::vector<Reduction> reductions;  ///< in dependence order
   std::vector<CascadeOutput> outputs;
 };
@@ -47,15 +47,16 @@ struct Point {
     Minimum,  ///< ρ' = min(ρ, min over the chunk of u); identity +inf
     Mean,     ///< ρ' = ρ + Σ_seen (u − ρ) / n over everything seen, chunk included; identity 0
   };
-  Sym var, next;            ///< ρ and ρ', kind Tile
+  Sym var, next;  ///< ρ and ρ', kind Tile
   std::vector<Sym> axes;
   Kind kind = Kind::Maximum;
-  Expr u;                   ///< the varying quantity, over C
-  Expr present;             ///< condition under which u takes part
+  Expr u;                     ///< the varying quantity, over C
+  Expr present;               ///< condition under which u takes part
   int sum = -1, weight = -1;  ///< Mean: components Σ(u − ρ) and n = Σ 1
-  bool exponential = false;   ///< some component is exp(u − ρ)·…: a lift with ρ = −inf uses 0 (guarded exponentials)
-  bool may_lag = false;       ///< the guard policies moved, threshold are legal (a bounded scale repairs)
-  bool speculative = false;   ///< legal too: the running value appears in no finish
+  bool exponential =
+      false;  ///< some component is exp(u − ρ)·…: a lift with ρ = −inf uses 0 (guarded exponentials)
+  bool may_lag = false;      ///< the guard policies moved, threshold are legal (a bounded scale repairs)
+  bool speculative = false;  ///< legal too: the running value appears in no finish
 };
 
 /// A term H_ab ⊗ t_b of a repair row: factor over Read(point.var), Read(point.next), index symbols, sizes.
@@ -65,19 +66,20 @@ struct RepairTerm {
 };
 
 struct Component {
-  Sym var;                  ///< kind Tile
+  Sym var;  ///< kind Tile
   std::vector<Sym> axes;
   Reducer combine = Reducer::Sum;
-  Expr lift;                ///< φ_a at one element, over C and Read(point.var, …); valid where `present`
+  Expr lift;  ///< φ_a at one element, over C and Read(point.var, …); valid where `present`
   Expr present;
   std::vector<RepairTerm> repair;  ///< row a of H(ρ, ρ'); {self, 1} alone when ρ does not matter
-  std::string meaning;      ///< for readers: "Σ exp(S − ρ)·V"
+  std::string meaning;             ///< for readers: "Σ exp(S − ρ)·V"
 };
 
 /// One identity that was checked, and by what.
 struct Check {
-  std::string what;   ///< "closure of o", "composition H(ρ',ρ'')H(ρ,ρ') = H(ρ,ρ'')", "merge equals the whole (random)"
-  std::string by;     ///< "expressions", "random values", "z3"
+  std::string
+      what;  ///< "closure of o", "composition H(ρ',ρ'')H(ρ,ρ') = H(ρ,ρ'')", "merge equals the whole (random)"
+  std::string by;  ///< "expressions", "random values", "z3"
   bool passed = false;
   std::string detail;
 };
@@ -92,15 +94,15 @@ struct State {
 /// Why a reduction could not join an earlier pass.
 struct Refusal {
   size_t reduction = 0;
-  Expr subterm;       ///< the mixing subterm
+  Expr subterm;  ///< the mixing subterm
   Span span;
   std::string reason;
 };
 
 struct Pass {
-  std::vector<size_t> reductions;   ///< indices into cascade.reductions
+  std::vector<size_t> reductions;  ///< indices into cascade.reductions
   State state;
-  std::vector<size_t> stored;       ///< outputs along x stored in this pass (indices into cascade.outputs)
+  std::vector<size_t> stored;  ///< outputs along x stored in this pass (indices into cascade.outputs)
 };
 
 struct Derivation {
@@ -126,10 +128,12 @@ std::vector<Sym> stream_candidates(const Program& elaborated);
 /// ρ* of two sides and the repaired, combined components, as expressions over Read(var) of two renamed copies of the state:
 /// `left` and `right` map each point and component symbol to its copy. An empty side yields the other by selection.
 struct Merge {
-  std::vector<Expr> points;      ///< for each point: ρ*
-  std::vector<Expr> components;  ///< for each component, over left, right and Read(point.next) standing for ρ*
+  std::vector<Expr> points;  ///< for each point: ρ*
+  std::vector<Expr>
+      components;  ///< for each component, over left, right and Read(point.next) standing for ρ*
 };
-Merge merge(const State& state, const std::vector<std::pair<Sym, Sym>>& left, const std::vector<std::pair<Sym, Sym>>& right);
+Merge merge(const State& state, const std::vector<std::pair<Sym, Sym>>& left,
+            const std::vector<std::pair<Sym, Sym>>& right);
 
 /// Text for people: for each reduction its definition, family, state, repair, merge, finish, what was deferred, what proved what.
 std::string to_text(const Program& p, const Derivation& d);

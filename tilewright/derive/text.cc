@@ -16,7 +16,9 @@ void lines(std::string& out, const char* label, const std::vector<std::string>& 
   for (size_t k = 0; k < all.size(); ++k) out += fmt::format("  {:<9}{}\n", k == 0 ? label : "", all[k]);
 }
 
-std::string count(size_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : what[0] == 'p' && what[2] == 's' ? "es" : "s"); }
+std::string count(size_t n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : what[0] == 'p' && what[2] == 's' ? "es" : "s");
+}
 
 /// "closure, distributivity of l (expressions)": the checks of one kind together.
 void proofs(std::string& out, const Derivation& d) {
@@ -32,7 +34,8 @@ void proofs(std::string& out, const Derivation& d) {
       if (of != std::string::npos) it->second.push_back(c.what.substr(of + 4));
     }
   }
-  for (auto& [kind, of] : kinds) out += fmt::format("  {}{}\n", kind, of.empty() ? "" : fmt::format("  {}", fmt::join(of, ", ")));
+  for (auto& [kind, of] : kinds)
+    out += fmt::format("  {}{}\n", kind, of.empty() ? "" : fmt::format("  {}", fmt::join(of, ", ")));
   out += "  (expressions: proved over the reals; random values: tested in f64)\n";
 }
 
@@ -55,7 +58,8 @@ std::string to_text(const Program& p, const Derivation& d) {
       body += fmt::format("\n{} = {}", t.result, t.definition);
       body += t.where.empty() ? "\n" : fmt::format("    # {}\n", t.where);
       for (const Refusal& r : d.refusals)
-        if (r.reduction == k) body += fmt::format("  {:<9}{} in an earlier pass: {}\n", "refused", readable(r.subterm), r.reason);
+        if (r.reduction == k)
+          body += fmt::format("  {:<9}{} in an earlier pass: {}\n", "refused", readable(r.subterm), r.reason);
       if (!t.family.empty()) lines(body, "family", {fmt::format("{}", fmt::join(t.family, ",  "))});
       lines(body, "state", t.state);
       lines(body, "repair", t.repair);
@@ -63,12 +67,15 @@ std::string to_text(const Program& p, const Derivation& d) {
       lines(body, "finish", {t.finish});
       lines(body, "note", t.deferred);
     }
-    for (size_t k : pass.stored) body += fmt::format("\nstored along {}: {}\n", x, readable.output(d.cascade.outputs[k]));
+    for (size_t k : pass.stored)
+      body += fmt::format("\nstored along {}: {}\n", x, readable.output(d.cascade.outputs[k]));
   }
   std::string out = fmt::format("{} streams over {} in {}", p.name, x, count(d.passes.size(), "pass"));
   size_t components = 0, points = 0;
-  for (const Pass& pass : d.passes) components += pass.state.components.size(), points += pass.state.points.size();
-  out += fmt::format(": {}, {}, {}\n", count(d.cascade.reductions.size(), "reduction"), count(points, "point"), count(components, "component"));
+  for (const Pass& pass : d.passes)
+    components += pass.state.components.size(), points += pass.state.points.size();
+  out += fmt::format(": {}, {}, {}\n", count(d.cascade.reductions.size(), "reduction"),
+                     count(points, "point"), count(components, "component"));
   bool first = true;
   for (auto& [name, text] : readable.legend()) {
     out += fmt::format("{}{} = {}\n", first ? "\nwith " : "     ", name, text);

@@ -36,7 +36,9 @@ int guarded(const F& f) {
   }
 }
 
-[[noreturn]] void mistake(const std::string& what, const std::string& hint) { throw UserError(Span{}, what, hint); }
+[[noreturn]] void mistake(const std::string& what, const std::string& hint) {
+  throw UserError(Span{}, what, hint);
+}
 
 /// "d=64,Q=bf16": numbers are literal sizes, dtype names are dtypes.
 Overrides parse_overrides(const char* text) {
@@ -45,14 +47,17 @@ Overrides parse_overrides(const char* text) {
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
     const size_t eq = item.find('=');
-    if (eq == std::string::npos || eq == 0) mistake(fmt::format("override `{}` has no `=`", item), "write overrides like \"d=64,Q=bf16\"");
+    if (eq == std::string::npos || eq == 0)
+      mistake(fmt::format("override `{}` has no `=`", item), "write overrides like \"d=64,Q=bf16\"");
     const std::string key = item.substr(0, eq), value = item.substr(eq + 1);
     if (const auto dtype = parse_dtype(value)) {
       o.dtypes[key] = *dtype;
-    } else if (!value.empty() && value.size() < 18 && value.find_first_not_of("0123456789") == std::string::npos) {
+    } else if (!value.empty() && value.size() < 18 &&
+               value.find_first_not_of("0123456789") == std::string::npos) {
       o.literal_sizes[key] = std::stoll(value);
     } else {
-      mistake(fmt::format("override `{}` is neither a size nor a dtype", item), "write overrides like \"d=64,Q=bf16\"");
+      mistake(fmt::format("override `{}` is neither a size nor a dtype", item),
+              "write overrides like \"d=64,Q=bf16\"");
     }
   }
   return o;
@@ -61,7 +66,8 @@ Overrides parse_overrides(const char* text) {
 Target parse_target(const char* text) {
   for (Target t : {Target::Interp, Target::InterpMapped, Target::Cpu, Target::Cuda})
     if (text != nullptr && std::string(text) == name(t)) return t;
-  mistake(fmt::format("no target is called `{}`", text == nullptr ? "" : text), "targets are cpu, cuda, interp, interp-mapped");
+  mistake(fmt::format("no target is called `{}`", text == nullptr ? "" : text),
+          "targets are cpu, cuda, interp, interp-mapped");
 }
 
 std::vector<std::string> axis_names(const std::vector<Dim>& dims) {
@@ -78,8 +84,11 @@ std::string describe(const Kernel& k) {
   const Program& p = k.compilation().program;
   nlohmann::json j;
   j["name"] = p.name;
-  for (const Input& in : p.inputs) j["inputs"].push_back({{"name", in.sym.name()}, {"dtype", name(in.dtype)}, {"dims", axis_names(in.dims)}});
-  for (const Output& o : p.outputs) j["outputs"].push_back({{"name", o.sym.name()}, {"dtype", name(o.dtype)}, {"dims", axis_names(o.dims)}});
+  for (const Input& in : p.inputs)
+    j["inputs"].push_back(
+        {{"name", in.sym.name()}, {"dtype", name(in.dtype)}, {"dims", axis_names(in.dims)}});
+  for (const Output& o : p.outputs)
+    j["outputs"].push_back({{"name", o.sym.name()}, {"dtype", name(o.dtype)}, {"dims", axis_names(o.dims)}});
   for (const GuardedPlan& g : k.compilation().plans) {
     nlohmann::json when = nlohmann::json::object();
     for (const auto& [axis, limit] : g.when.at_most) when[axis.name()] = limit;
@@ -99,7 +108,8 @@ tw_kernel* tw_compile(const char* source, const char* target, const char* schedu
     CompileOptions o;
     o.target = parse_target(target);
     o.schedule = schedule == nullptr ? "" : schedule;
-    const Program p = parse_program(std::make_shared<SourceText>(SourceText{"<program>", source}), parse_overrides(overrides));
+    const Program p = parse_program(std::make_shared<SourceText>(SourceText{"<program>", source}),
+                                    parse_overrides(overrides));
     auto k = std::make_unique<tw_kernel>();
     k->kernel = std::make_unique<Kernel>(p, o);
     k->description = describe(*k->kernel);
@@ -108,18 +118,24 @@ tw_kernel* tw_compile(const char* source, const char* target, const char* schedu
   return result.release();
 }
 
-int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw_value* values, int32_t n_values, void* stream) {
+int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw_value* values,
+           int32_t n_values, void* stream) {
   return guarded([&] {
     if (kernel == nullptr) mistake("no kernel was given", "pass what tw_compile returned");
-    if ((arrays == nullptr && n_arrays > 0) || (values == nullptr && n_values > 0)) mistake("a count without an array", "pass the array or a count of 0");
+    if ((arrays == nullptr && n_arrays > 0) || (values == nullptr && n_values > 0))
+      mistake("a count without an array", "pass the array or a count of 0");
     const Program& p = kernel->kernel->compilation().program;
     std::map<std::string, Tensor> inputs, outputs;
     for (int32_t k = 0; k < n_arrays; ++k) {
       const tw_array& a = arrays[k];
-      if (a.name == nullptr || a.dtype == nullptr) mistake(fmt::format("array {} has no name or dtype", k), "fill every field of tw_array");
-      if (a.rank < 0 || (a.rank > 0 && a.shape == nullptr)) mistake(fmt::format("array `{}` has no shape", a.name), "fill every field of tw_array");
+      if (a.name == nullptr || a.dtype == nullptr)
+        mistake(fmt::format("array {} has no name or dtype", k), "fill every field of tw_array");
+      if (a.rank < 0 || (a.rank > 0 && a.shape == nullptr))
+        mistake(fmt::format("array `{}` has no shape", a.name), "fill every field of tw_array");
       const auto dtype = parse_dtype(a.dtype);
-      if (!dtype) mistake(fmt::format("no dtype is called `{}`", a.dtype), "dtypes are f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i8 bool");
+      if (!dtype)
+        mistake(fmt::format("no dtype is called `{}`", a.dtype),
+                "dtypes are f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i8 bool");
       Tensor t;
       t.dtype = *dtype;
       t.data = a.data;
@@ -130,7 +146,8 @@ int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw
         if (n < 0) mistake(fmt::format("array `{}` has a negative size", a.name), "sizes are 0 or more");
         elements *= n;
       }
-      if (elements > 0 && a.data == nullptr) mistake(fmt::format("array `{}` has no data", a.name), "pass its data pointer");
+      if (elements > 0 && a.data == nullptr)
+        mistake(fmt::format("array `{}` has no data", a.name), "pass its data pointer");
       bool is_output = false;
       for (const Output& o : p.outputs) is_output = is_output || o.sym.name() == a.name;
       (is_output ? outputs : inputs)[a.name] = t;
@@ -138,10 +155,12 @@ int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw
     std::map<std::string, double> params;
     std::map<std::string, int64_t> sizes;
     for (int32_t k = 0; k < n_values; ++k) {
-      if (values[k].name == nullptr) mistake(fmt::format("value {} has no name", k), "fill every field of tw_value");
+      if (values[k].name == nullptr)
+        mistake(fmt::format("value {} has no name", k), "fill every field of tw_value");
       if (p.axis(values[k].name) != nullptr) {
         if (values[k].value != static_cast<double>(static_cast<int64_t>(values[k].value)))
-          mistake(fmt::format("the size {} of axis `{}` is not an integer", values[k].value, values[k].name), "sizes are integers");
+          mistake(fmt::format("the size {} of axis `{}` is not an integer", values[k].value, values[k].name),
+                  "sizes are integers");
         sizes[values[k].name] = static_cast<int64_t>(values[k].value);
       } else {
         params[values[k].name] = values[k].value;
@@ -151,7 +170,9 @@ int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw
   });
 }
 
-const char* tw_describe(tw_kernel* kernel) { return kernel == nullptr ? nullptr : kernel->description.c_str(); }
+const char* tw_describe(tw_kernel* kernel) {
+  return kernel == nullptr ? nullptr : kernel->description.c_str();
+}
 void tw_free(tw_kernel* kernel) { delete kernel; }
 const char* tw_last_error(void) { return last_error.c_str(); }
 const char* tw_version(void) { return TILEWRIGHT_VERSION; }

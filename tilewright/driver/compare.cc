@@ -22,7 +22,8 @@ bool same_kind(double a, double b) {
 
 }  // namespace
 
-Comparison compare(const std::vector<double>& out, const std::vector<double>& ref, const std::vector<double>& naive, DType dtype) {
+Comparison compare(const std::vector<double>& out, const std::vector<double>& ref,
+                   const std::vector<double>& naive, DType dtype) {
   TW_CHECK(out.size() == ref.size() && out.size() == naive.size(), "compared lists differ in length");
   Comparison c;
   c.elements = static_cast<int64_t>(out.size());
@@ -68,14 +69,17 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
   return c;
 }
 
-std::vector<std::vector<int64_t>> sample_indices(const std::vector<int64_t>& shape, const std::vector<int64_t>& steps, int64_t count, uint64_t seed) {
+std::vector<std::vector<int64_t>> sample_indices(const std::vector<int64_t>& shape,
+                                                 const std::vector<int64_t>& steps, int64_t count,
+                                                 uint64_t seed) {
   TW_CHECK(shape.size() == steps.size(), "one step for each axis");
   std::vector<std::vector<int64_t>> sample;
   std::set<std::vector<int64_t>> seen;
   for (int64_t n : shape)
     if (n == 0) return sample;
   auto add = [&](std::vector<int64_t> index) {
-    if (static_cast<int64_t>(sample.size()) < count && seen.insert(index).second) sample.push_back(std::move(index));
+    if (static_cast<int64_t>(sample.size()) < count && seen.insert(index).second)
+      sample.push_back(std::move(index));
   };
   std::vector<int64_t> last;
   for (int64_t n : shape) last.push_back(n - 1);
@@ -99,7 +103,8 @@ std::vector<std::vector<int64_t>> sample_indices(const std::vector<int64_t>& sha
         add(index);
       }
   }
-  for (int64_t tries = 0; tries < 20 * count && static_cast<int64_t>(sample.size()) < count; ++tries) add(anywhere());
+  for (int64_t tries = 0; tries < 20 * count && static_cast<int64_t>(sample.size()) < count; ++tries)
+    add(anywhere());
   return sample;
 }
 

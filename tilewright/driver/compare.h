@@ -10,18 +10,21 @@ namespace tilewright {
 
 struct Comparison {
   bool passed = false;
-  double error = 0;       ///< max |out − ref| over finite elements
-  double tolerance = 0;   ///< 2·max|naive − ref| + atol
-  int64_t elements = 0;   ///< compared
-  int64_t worst = -1;     ///< position in the lists of the largest error, or of the first mismatch in kind
-  std::string reason;     ///< empty when passed
+  double error = 0;      ///< max |out − ref| over finite elements
+  double tolerance = 0;  ///< 2·max|naive − ref| + atol
+  int64_t elements = 0;  ///< compared
+  int64_t worst = -1;    ///< position in the lists of the largest error, or of the first mismatch in kind
+  std::string reason;    ///< empty when passed
 };
 
 /// out, ref, naive: the same elements. max|out − ref| ≤ 2·max|naive − ref| + atol, atol = 2·max|(ref + 0.3 − 0.3) − ref| computed in `dtype` (the output's); non-finite values must
 /// match in kind and place and leave the maxima; integer and boolean outputs must be equal.
-Comparison compare(const std::vector<double>& out, const std::vector<double>& ref, const std::vector<double>& naive, DType dtype);
+Comparison compare(const std::vector<double>& out, const std::vector<double>& ref,
+                   const std::vector<double>& naive, DType dtype);
 
 /// A seeded sample of at most `count` distinct indices of an array: first, last, edges of tiles of the given steps along each axis, random.
-std::vector<std::vector<int64_t>> sample_indices(const std::vector<int64_t>& shape, const std::vector<int64_t>& steps, int64_t count, uint64_t seed);
+std::vector<std::vector<int64_t>> sample_indices(const std::vector<int64_t>& shape,
+                                                 const std::vector<int64_t>& steps, int64_t count,
+                                                 uint64_t seed);
 
 }  // namespace tilewright

@@ -30,9 +30,9 @@ struct Kernel::Impl {
   Compilation compilation;
   CompileOptions options;
   std::mutex mutex;
-  std::map<size_t, TileProgram> tiles;                        ///< by plan
+  std::map<size_t, TileProgram> tiles;  ///< by plan
   std::map<std::pair<size_t, LayoutClass>, Variant> variants;
-  std::unique_ptr<cuda::DeviceBuffer> dummy;                  ///< what maps of empty arrays point at
+  std::unique_ptr<cuda::DeviceBuffer> dummy;  ///< what maps of empty arrays point at
   Counts counts;
   std::string last_plan;
 
@@ -46,7 +46,9 @@ struct Kernel::Impl {
         if (const auto* load = std::get_if<Load>(&s.node); load != nullptr && load->present) {
           const Input* in = compilation.elaborated.input(load->tensor);
           throw UserError(in == nullptr ? Span{} : in->span,
-                          fmt::format("`{}` is read at an index that is not proved to lie inside it, which --target {} does not support yet", load->tensor.name(), name(options.target)),
+                          fmt::format("`{}` is read at an index that is not proved to lie inside it, which "
+                                      "--target {} does not support yet",
+                                      load->tensor.name(), name(options.target)),
                           "use --target cpu, or write the index so that its range follows from the axes");
         }
         if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
@@ -58,7 +60,8 @@ struct Kernel::Impl {
 
   const TileProgram& tile_program(size_t plan) {
     auto it = tiles.find(plan);
-    if (it == tiles.end()) it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
+    if (it == tiles.end())
+      it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
     refuse_checked_reads(it->second);
     return it->second;
   }
@@ -78,14 +81,18 @@ struct Kernel::Impl {
     const std::string source = lower_source(compilation, v.mapped, &compilation.times);
     if (options.target == Target::Cpu) {
       v.cpu = CpuModule::load(source, v.mapped.machine.vector.flags);
-      for (const MappedKernel& k : v.mapped.kernels) v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(k.name)));
+      for (const MappedKernel& k : v.mapped.kernels)
+        v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(k.name)));
     } else {
       const cuda::DeviceInfo device = cuda::device_info(options.device);
       if (device.major != 9)
-        throw UserError(Span{}, fmt::format("{} has compute capability {}.{}; kernels are emitted for 9.0", device.name, device.major, device.minor),
+        throw UserError(Span{},
+                        fmt::format("{} has compute capability {}.{}; kernels are emitted for 9.0",
+                                    device.name, device.major, device.minor),
                         "run on a Hopper GPU, or choose --target cpu");
       v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, "sm_90a"));
-      for (const MappedKernel& k : v.mapped.kernels) v.functions.push_back(v.gpu->function(k.name, k.local_bytes()));
+      for (const MappedKernel& k : v.mapped.kernels)
+        v.functions.push_back(v.gpu->function(k.name, k.local_bytes()));
     }
   }
 
@@ -95,17 +102,24 @@ struct Kernel::Impl {
     if (plan == compilation.plans.size()) {
       std::string limits;
       for (const auto& [axis, limit] : compilation.plans.back().when.at_most)
-        limits += fmt::format("{} is {}, the plan holds at most {}", axis.name(), b.sizes.at(axis.size()), limit);
-      throw UserError(Span{}, "no plan admits these sizes: " + limits, "drop the schedule, raise the capacity, or stream the axis");
+        limits +=
+            fmt::format("{} is {}, the plan holds at most {}", axis.name(), b.sizes.at(axis.size()), limit);
+      throw UserError(Span{}, "no plan admits these sizes: " + limits,
+                      "drop the schedule, raise the capacity, or stream the axis");
     }
-    const LayoutClass layout = admits(variant(plan, LayoutClass::Aligned).mapped.layout, b) ? LayoutClass::Aligned : LayoutClass::General;
+    const LayoutClass layout = admits(variant(plan, LayoutClass::Aligned).mapped.layout, b)
+                                   ? LayoutClass::Aligned
+                                   : LayoutClass::General;
     return {plan, layout};
   }
 
   void launch_gpu(Variant& v, Bound& b, void* stream) {
     for (const auto& [size, length] : b.sizes)
       if (length >= (int64_t{1} << 31) - 4096)
-        throw UserError(Span{}, fmt::format("size({}) is {}, and indices along an axis are 32-bit on a GPU", size.name(), length), "keep each axis under 2147479552, or use --target cpu");
+        throw UserError(
+            Span{},
+            fmt::format("size({}) is {}, and indices along an axis are 32-bit on a GPU", size.name(), length),
+            "keep each axis under 2147479552, or use --target cpu");
     cuda::use_device(options.device);
     if (!dummy) dummy = std::make_unique<cuda::DeviceBuffer>(1024);
     bind_workspaces(v, b, [&](size_t k, int64_t size) {
@@ -122,7 +136,8 @@ struct Kernel::Impl {
       if (blocks == 0) continue;
       std::vector<cuda::EncodedMap> maps;
       for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
-      cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b), stream);
+      cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b),
+                   stream);
     }
   }
 
@@ -130,7 +145,8 @@ struct Kernel::Impl {
     const Tensor& t = b.tensors.at(m.tensor);
     std::map<Sym, int64_t> values = b.sizes;
     for (const Argument& a : kernel.arguments)
-      if (a.kind == Argument::Kind::Stride) values[a.sym] = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim));
+      if (a.kind == Argument::Kind::Stride)
+        values[a.sym] = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim));
     std::vector<cuda::MapDimension> dims;
     bool empty = false;
     for (const TensorMap::Dimension& d : m.dims) {
@@ -138,7 +154,8 @@ struct Kernel::Impl {
       const int64_t size = evaluate_integer(d.size, values);
       int64_t stride = d.stride ? evaluate_integer(d.stride, values) * bytes(m.dtype) : bytes(m.dtype);
       empty = empty || size == 0;
-      if (size <= 1 && stride % 16 != 0) stride = (stride + 15) / 16 * 16;  // never used, but must be well formed
+      if (size <= 1 && stride % 16 != 0)
+        stride = (stride + 15) / 16 * 16;  // never used, but must be well formed
       if (stride <= 0) stride = 16;
       dim.size = static_cast<uint64_t>(std::max<int64_t>(1, size));
       dim.stride_bytes = static_cast<uint64_t>(stride);
@@ -205,38 +222,55 @@ const Compilation& Kernel::compilation() const { return impl_->compilation; }
 Counts Kernel::counts() const { return impl_->counts; }
 std::string Kernel::last_plan() const { return impl_->last_plan; }
 
-void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params, const std::map<std::string, Tensor>& outputs,
-                 const std::map<std::string, int64_t>& given, void* stream) {
+void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params,
+                 const std::map<std::string, Tensor>& outputs, const std::map<std::string, int64_t>& given,
+                 void* stream) {
   const Program& p = impl_->compilation.program;
   std::map<std::string, std::vector<int64_t>> shapes;
   auto unknown = [&](const std::string& name, const char* what, const std::vector<std::string>& known) {
     const std::string near = nearest_name(name, known);
-    throw UserError(Span{}, fmt::format("no {} is called `{}`", what, name), near.empty() ? fmt::format("{}s are: {}", what, fmt::join(known, ", ")) : fmt::format("did you mean `{}`?", near));
+    throw UserError(Span{}, fmt::format("no {} is called `{}`", what, name),
+                    near.empty() ? fmt::format("{}s are: {}", what, fmt::join(known, ", "))
+                                 : fmt::format("did you mean `{}`?", near));
   };
   std::vector<std::string> input_names, output_names;
   for (const Input& in : p.inputs) input_names.push_back(in.sym.name());
   for (const Output& o : p.outputs) output_names.push_back(o.sym.name());
   for (const auto& [n, t] : inputs) {
-    if (std::find(input_names.begin(), input_names.end(), n) == input_names.end()) unknown(n, "input", input_names);
+    if (std::find(input_names.begin(), input_names.end(), n) == input_names.end())
+      unknown(n, "input", input_names);
     shapes[n] = t.shape;
   }
   for (const auto& [n, t] : outputs)
-    if (std::find(output_names.begin(), output_names.end(), n) == output_names.end()) unknown(n, "output", output_names);
+    if (std::find(output_names.begin(), output_names.end(), n) == output_names.end())
+      unknown(n, "output", output_names);
 
   Bound bound;
   bound.sizes = bind_sizes(p, shapes, given);
-  auto check = [&](const std::map<std::string, Tensor>& arrays, Sym sym, const std::vector<Dim>& dims, DType dtype, const char* what, Span span) {
+  auto check = [&](const std::map<std::string, Tensor>& arrays, Sym sym, const std::vector<Dim>& dims,
+                   DType dtype, const char* what, Span span) {
     auto it = arrays.find(sym.name());
-    if (it == arrays.end()) throw UserError(span, fmt::format("{} `{}` is missing", what, sym.name()), fmt::format("pass an array of shape {}", shape_text(shape_of(dims, bound.sizes))));
+    if (it == arrays.end())
+      throw UserError(span, fmt::format("{} `{}` is missing", what, sym.name()),
+                      fmt::format("pass an array of shape {}", shape_text(shape_of(dims, bound.sizes))));
     Tensor t = it->second;
     const std::vector<int64_t> expected = shape_of(dims, bound.sizes);
     if (t.shape != expected)
-      throw UserError(span, fmt::format("{} `{}` has shape {}, the program needs {}", what, sym.name(), shape_text(t.shape), shape_text(expected)), "pass an array of that shape");
+      throw UserError(span,
+                      fmt::format("{} `{}` has shape {}, the program needs {}", what, sym.name(),
+                                  shape_text(t.shape), shape_text(expected)),
+                      "pass an array of that shape");
     if (t.dtype != dtype)
-      throw UserError(span, fmt::format("{} `{}` is {}, the program declares {}", what, sym.name(), name(t.dtype), name(dtype)), fmt::format("convert it, or compile with --dtype {}={}", sym.name(), name(t.dtype)));
+      throw UserError(
+          span,
+          fmt::format("{} `{}` is {}, the program declares {}", what, sym.name(), name(t.dtype), name(dtype)),
+          fmt::format("convert it, or compile with --dtype {}={}", sym.name(), name(t.dtype)));
     if (t.strides.empty()) t.strides = row_major(t.shape);
     if (t.strides.size() != t.shape.size())
-      throw UserError(span, fmt::format("{} `{}` has {} strides for shape {}", what, sym.name(), t.strides.size(), shape_text(t.shape)), "give one stride for each dimension");
+      throw UserError(span,
+                      fmt::format("{} `{}` has {} strides for shape {}", what, sym.name(), t.strides.size(),
+                                  shape_text(t.shape)),
+                      "give one stride for each dimension");
     bound.tensors[sym] = t;
   };
   for (const Input& in : p.inputs) check(inputs, in.sym, in.dims, in.dtype, "input", in.span);
@@ -246,10 +280,12 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
   if (impl_->options.target == Target::Interp) {
     const auto plan = [&] {
       size_t k = 0;
-      while (k + 1 < impl_->compilation.plans.size() && !impl_->compilation.plans[k].when.admits(bound.sizes)) ++k;
+      while (k + 1 < impl_->compilation.plans.size() && !impl_->compilation.plans[k].when.admits(bound.sizes))
+        ++k;
       return k;
     }();
-    if (!impl_->compilation.plans[plan].when.admits(bound.sizes)) impl_->choose(bound);  // reports what does not fit
+    if (!impl_->compilation.plans[plan].when.admits(bound.sizes))
+      impl_->choose(bound);  // reports what does not fit
     std::map<std::string, ArrayView> views;
     for (const Input& in : p.inputs) {
       const Tensor& t = bound.tensors.at(in.sym);
@@ -260,13 +296,15 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
       const Tensor& t = bound.tensors.at(o.sym);
       results[o.sym.name()] = MutableArray{t.dtype, t.data, t.shape, t.strides};
     }
-    impl_->counts = interpret(impl_->compilation.elaborated, impl_->tile_program(plan), bound.sizes, views, params, results);
+    impl_->counts = interpret(impl_->compilation.elaborated, impl_->tile_program(plan), bound.sizes, views,
+                              params, results);
     impl_->last_plan = print(p, impl_->compilation.plans[plan].plan);
     return;
   }
   const auto [plan, layout] = impl_->choose(bound);
   Variant& v = impl_->variant(plan, layout);
-  impl_->last_plan = print(p, impl_->compilation.plans[plan].plan) + (layout == LayoutClass::Aligned ? "" : "; layout general");
+  impl_->last_plan = print(p, impl_->compilation.plans[plan].plan) +
+                     (layout == LayoutClass::Aligned ? "" : "; layout general");
   if (impl_->options.target == Target::InterpMapped) {
     std::map<std::string, ArrayView> views;
     for (const Input& in : p.inputs) {

@@ -12,11 +12,14 @@
 namespace tilewright {
 
 /// One pass of the compiler, listed once; printed and timed (`emit --timings`).
-struct PassTime { std::string name; double milliseconds = 0; };
+struct PassTime {
+  std::string name;
+  double milliseconds = 0;
+};
 
 /// Everything on the way from text to source for one plan; for `derive`, `emit`, tests.
 struct Compilation {
-  Program program;      ///< as parsed
+  Program program;  ///< as parsed
   Program elaborated;
   Derivation derivation;
   std::vector<GuardedPlan> plans;
@@ -25,12 +28,12 @@ struct Compilation {
 
 struct CompileOptions {
   Target target = Target::Cpu;
-  std::string schedule;        ///< empty: defaults
+  std::string schedule;                      ///< empty: defaults
   std::string schedule_name = "<schedule>";  ///< what messages call its text
   int threads = 0;
   int device = 0;
   Target mapping = Target::Cuda;  ///< InterpMapped: whose mapping runs (Cuda or Cpu)
-  Sym stream;                  ///< streamed axis; null: the first candidate
+  Sym stream;                     ///< streamed axis; null: the first candidate
 };
 
 /// Parse is done; elaborate, derive and plan.
@@ -38,8 +41,10 @@ Compilation analyse(const Program& p, const CompileOptions& o);
 /// One plan on through tiles, mapping and source. Each is a pass.
 TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>* times = nullptr);
 /// `target` is Cpu or Cuda.
-MappedProgram lower_mapped(const Compilation& c, const TileProgram& t, Target target, LayoutClass layout, std::vector<PassTime>* times = nullptr);
-std::string lower_source(const Compilation& c, const MappedProgram& m, std::vector<PassTime>* times = nullptr);
+MappedProgram lower_mapped(const Compilation& c, const TileProgram& t, Target target, LayoutClass layout,
+                           std::vector<PassTime>* times = nullptr);
+std::string lower_source(const Compilation& c, const MappedProgram& m,
+                         std::vector<PassTime>* times = nullptr);
 
 /// An array on the host or on a device, described as DLPack would.
 struct Tensor {
@@ -57,8 +62,9 @@ class Kernel {
   const Compilation& compilation() const;
   /// Runs on host arrays (Cpu, Interp, InterpMapped) or device arrays (Cuda, on `stream`, without synchronising). Every input and output by name. Output arrays have the
   /// memory shape of the output. UserError on any mismatch (both shapes named).
-  void run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params, const std::map<std::string, Tensor>& outputs,
-           const std::map<std::string, int64_t>& sizes = {}, void* stream = nullptr);
+  void run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params,
+           const std::map<std::string, Tensor>& outputs, const std::map<std::string, int64_t>& sizes = {},
+           void* stream = nullptr);
   /// Counts of the last run on Target::Interp.
   Counts counts() const;
   /// The plan and layout class the last run used, as text.

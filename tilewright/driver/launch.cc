@@ -25,7 +25,8 @@ void bind_added_axes(const std::vector<Axis>& axes, Sizes& sizes) {
     if (a.size && !sizes.count(a.index.size())) sizes[a.index.size()] = evaluate_integer(a.size, sizes);
 }
 
-std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScalar>& scalars, const Sizes& sizes, const std::map<std::string, double>& params) {
+std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScalar>& scalars,
+                                   const Sizes& sizes, const std::map<std::string, double>& params) {
   Bindings values;
   for (const auto& [sym, size] : sizes) values[sym] = static_cast<double>(size);
   std::map<Sym, double> bound;
@@ -36,7 +37,9 @@ std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScala
       std::vector<std::string> names;
       for (const Param& q : p.params) names.push_back(q.sym.name());
       const std::string near = nearest_name(name, names);
-      throw UserError(Span{}, fmt::format("no param is called `{}`", name), near.empty() ? "pass params that the program declares" : fmt::format("did you mean `{}`?", near));
+      throw UserError(
+          Span{}, fmt::format("no param is called `{}`", name),
+          near.empty() ? "pass params that the program declares" : fmt::format("did you mean `{}`?", near));
     }
   }
   for (const Param& q : p.params) {
@@ -46,13 +49,16 @@ std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScala
     } else if (q.value) {
       value = evaluate(q.value, values);
     } else {
-      throw UserError(q.span, fmt::format("param `{}` has no value", q.sym.name()), fmt::format("pass --param {}=…", q.sym.name()));
+      throw UserError(q.span, fmt::format("param `{}` has no value", q.sym.name()),
+                      fmt::format("pass --param {}=…", q.sym.name()));
     }
     value = round_to(q.dtype, value);
     if (q.range) {
       const double lo = evaluate(q.range.lo, values), hi = evaluate(q.range.hi, values);
       if (!(value >= lo && value < hi))
-        throw UserError(q.span, fmt::format("param `{}` is {}, outside its range [{}, {})", q.sym.name(), value, lo, hi), "pass a value inside the range");
+        throw UserError(
+            q.span, fmt::format("param `{}` is {}, outside its range [{}, {})", q.sym.name(), value, lo, hi),
+            "pass a value inside the range");
     }
     values[q.sym] = bound[q.sym] = value;
   }
@@ -75,7 +81,9 @@ bool admits(const std::vector<LayoutGuard>& guards, const Bound& b) {
         continue;
       }
       if (t.shape[k] == 1) continue;  // the stride is never used
-      if (t.strides[k] < 0 || t.strides[k] * width % g.align != 0 || t.shape[k] > (int64_t{1} << 32) || t.strides[k] * width >= (int64_t{1} << 40)) return false;
+      if (t.strides[k] < 0 || t.strides[k] * width % g.align != 0 || t.shape[k] > (int64_t{1} << 32) ||
+          t.strides[k] * width >= (int64_t{1} << 40))
+        return false;
     }
   }
   return true;
@@ -88,11 +96,17 @@ int64_t blocks_of(const MappedKernel& k, const Sizes& sizes) {
     int64_t count = (n + a.block - 1) / a.block;
     if (n == 0 && std::find(k.at_least_one.begin(), k.at_least_one.end(), a.index) != k.at_least_one.end()) {
       if (a.block == 1)
-        throw UserError(Span{}, fmt::format("size({0}) is 0, and an output without the axis `{0}` is computed for each index along it", a.index.name()),
-                        fmt::format("compute that output by a program of its own, or write `group {}=64`", a.index.name()));
+        throw UserError(
+            Span{},
+            fmt::format(
+                "size({0}) is 0, and an output without the axis `{0}` is computed for each index along it",
+                a.index.name()),
+            fmt::format("compute that output by a program of its own, or write `group {}=64`",
+                        a.index.name()));
       count = 1;
     }
-    if (count > 0 && blocks > (int64_t{1} << 62) / count) throw UserError(Span{}, "the grid overflows 64 bits", "use smaller sizes");
+    if (count > 0 && blocks > (int64_t{1} << 62) / count)
+      throw UserError(Span{}, "the grid overflows 64 bits", "use smaller sizes");
     blocks *= count;
   }
   return blocks;
@@ -106,7 +120,9 @@ Span span_of_read(const Program& p, Sym tensor) {
   bool several = false;
   for (const auto& [e, span] : p.spans) {
     if (!e.is(Op::Read) || e->sym != tensor || !span) continue;
-    const bool own = std::all_of(e.args().begin(), e.args().end(), [](Expr a) { return a.is(Op::Symbol) && a->sym.kind() == SymbolKind::Index; });
+    const bool own = std::all_of(e.args().begin(), e.args().end(), [](Expr a) {
+      return a.is(Op::Symbol) && a->sym.kind() == SymbolKind::Index;
+    });
     if (own) continue;
     several = several || (found && (found.begin != span.begin || found.source != span.source));
     found = span;
@@ -120,10 +136,12 @@ Span span_of_read(const Program& p, Sym tensor) {
 void throw_failed_check(int64_t error_word, const Program& p, const MappedProgram& m, const Sizes& sizes) {
   const auto failed = failed_check(error_word);
   if (!failed) return;
-  TW_CHECK(failed->check >= 0 && failed->check < static_cast<int>(m.checks.size()), "an error word names a check");
+  TW_CHECK(failed->check >= 0 && failed->check < static_cast<int>(m.checks.size()),
+           "an error word names a check");
   const IndexCheck& check = m.checks[static_cast<size_t>(failed->check)];
   throw UserError(span_of_read(p, check.tensor),
-                  fmt::format("index {} is outside axis {} of {}, which has size {}", failed->index, check.axis.name(), check.tensor.name(), sizes.at(check.axis.size())),
+                  fmt::format("index {} is outside axis {} of {}, which has size {}", failed->index,
+                              check.axis.name(), check.tensor.name(), sizes.at(check.axis.size())),
                   "guard the read with where(...), or correct the values it is indexed by");
 }
 
@@ -134,7 +152,9 @@ std::vector<int64_t> words_of(const MappedKernel& k, const Bound& b) {
     int64_t word = 0;
     switch (a.kind) {
       case Argument::Kind::Pointer: word = reinterpret_cast<int64_t>(b.tensors.at(a.sym).data); break;
-      case Argument::Kind::Stride: word = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim)); break;
+      case Argument::Kind::Stride:
+        word = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim));
+        break;
       case Argument::Kind::Size: word = b.sizes.at(a.sym); break;
       case Argument::Kind::Error: word = reinterpret_cast<int64_t>(b.error); break;
       case Argument::Kind::Scalar: {

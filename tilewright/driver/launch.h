@@ -8,10 +8,10 @@ namespace tilewright {
 
 /// Everything a launch knows about its arrays, by symbol.
 struct Bound {
-  Sizes sizes;                             ///< with the axes of parts
-  std::map<Sym, Tensor> tensors;           ///< inputs, outputs, workspaces; strides filled in
-  std::map<Sym, double> scalars;           ///< host scalars and params
-  int64_t* error = nullptr;                ///< where kernels report a failed check (map/checks.h)
+  Sizes sizes;                    ///< with the axes of parts
+  std::map<Sym, Tensor> tensors;  ///< inputs, outputs, workspaces; strides filled in
+  std::map<Sym, double> scalars;  ///< host scalars and params
+  int64_t* error = nullptr;       ///< where kernels report a failed check (map/checks.h)
 };
 
 /// Row-major strides of a shape, in elements.
@@ -21,7 +21,8 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& shape);
 void bind_added_axes(const std::vector<Axis>& axes, Sizes& sizes);
 
 /// Values of host scalars and params. `params` by name; a param without value or default is a UserError; a value outside its range too.
-std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScalar>& scalars, const Sizes& sizes, const std::map<std::string, double>& params);
+std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScalar>& scalars,
+                                   const Sizes& sizes, const std::map<std::string, double>& params);
 
 /// True when the arrays satisfy every layout guard.
 bool admits(const std::vector<LayoutGuard>& guards, const Bound& b);

@@ -21,10 +21,15 @@ enum LibraryStatus { kLengths = 1, kNull = 2, kNoPlan = 3, kMemory = 4, kParam =
 
 const std::set<std::string>& c_keywords() {
   static const std::set<std::string> words = {
-      "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr", "continue", "decltype", "default", "delete", "do",
-      "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
-      "noexcept", "not", "nullptr", "operator", "or", "private", "protected", "public", "register", "requires", "restrict", "return", "short", "signed", "sizeof", "static",
-      "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor"};
+      "alignas", "alignof", "and",       "asm",     "auto",      "bool",     "break",    "case",
+      "catch",   "char",    "class",     "const",   "constexpr", "continue", "decltype", "default",
+      "delete",  "do",      "double",    "else",    "enum",      "explicit", "export",   "extern",
+      "false",   "float",   "for",       "friend",  "goto",      "if",       "inline",   "int",
+      "long",    "mutable", "namespace", "new",     "noexcept",  "not",      "nullptr",  "operator",
+      "or",      "private", "protected", "public",  "register",  "requires", "restrict", "return",
+      "short",   "signed",  "sizeof",    "static",  "struct",    "switch",   "template", "this",
+      "throw",   "true",    "try",       "typedef", "typename",  "union",    "unsigned", "using",
+      "virtual", "void",    "volatile",  "while",   "xor"};
   return words;
 }
 
@@ -48,9 +53,11 @@ CDialect host_dialect() {
   CDialect d;
   d.real_bits = 64;
   d.integer64 = "int64_t";
-  const std::pair<Op, const char*> functions[] = {{Op::Exp, "exp"}, {Op::Exp2, "exp2"}, {Op::Log, "log"}, {Op::Log2, "log2"}, {Op::Sqrt, "sqrt"}, {Op::Tanh, "tanh"},
-                                                  {Op::Erf, "erf"}, {Op::Abs, "fabs"}, {Op::Floor, "floor"}, {Op::Round, "rint"}};
-  for (const auto& [op, name] : functions) d.functions[{op, CKind::Real}] = fmt::format("__builtin_{}({{0}})", name);
+  const std::pair<Op, const char*> functions[] = {
+      {Op::Exp, "exp"},   {Op::Exp2, "exp2"}, {Op::Log, "log"},  {Op::Log2, "log2"},   {Op::Sqrt, "sqrt"},
+      {Op::Tanh, "tanh"}, {Op::Erf, "erf"},   {Op::Abs, "fabs"}, {Op::Floor, "floor"}, {Op::Round, "rint"}};
+  for (const auto& [op, name] : functions)
+    d.functions[{op, CKind::Real}] = fmt::format("__builtin_{}({{0}})", name);
   d.functions[{Op::Rsqrt, CKind::Real}] = "(1.0 / __builtin_sqrt({0}))";
   d.functions[{Op::Sigmoid, CKind::Real}] = "(1.0 / (1.0 + __builtin_exp(-({0}))))";
   d.functions[{Op::Pow, CKind::Real}] = "__builtin_pow({0}, {1})";
@@ -69,7 +76,7 @@ CDialect host_dialect() {
   return d;
 }
 
-const char* const kHostHelpers = R"CPP(
+const char* const kHostHelpers = R"TEXT(
 namespace {
 
 template <class T> T host_max(T a, T b) { return a > b || a != a ? a : b; }
@@ -132,11 +139,12 @@ void run_range(void* context, int64_t begin, int64_t end) {
 }
 
 }  // namespace
-)CPP";
+)TEXT";
 
 class LibraryWriter : private CPrinter {
  public:
-  LibraryWriter(const Program& p, const CompileOptions& o, const std::string& prefix) : CPrinter(host_dialect()), program_(p), prefix_(prefix) {
+  LibraryWriter(const Program& p, const CompileOptions& o, const std::string& prefix)
+      : CPrinter(host_dialect()), program_(p), prefix_(prefix) {
     CompileOptions options = o;
     options.target = Target::Cpu;
     compilation_ = analyse(p, options);
@@ -157,18 +165,26 @@ class LibraryWriter : private CPrinter {
   }
 
  private:
-  void line(std::string& text, int depth, const std::string& content) const { text += std::string(static_cast<size_t>(2 * depth), ' ') + content + "\n"; }
+  void line(std::string& text, int depth, const std::string& content) const {
+    text += std::string(static_cast<size_t>(2 * depth), ' ') + content + "\n";
+  }
 
   void check_prefix() const {
-    const bool letters = !prefix_.empty() && std::all_of(prefix_.begin(), prefix_.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; });
+    const bool letters = !prefix_.empty() && std::all_of(prefix_.begin(), prefix_.end(), [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+    });
     if (!letters || std::isdigit(static_cast<unsigned char>(prefix_[0])) || c_keywords().count(prefix_))
-      throw UserError(Span{}, fmt::format("`{}` cannot name a function of C", prefix_), "give another name with --name");
+      throw UserError(Span{}, fmt::format("`{}` cannot name a function of C", prefix_),
+                      "give another name with --name");
   }
 
   void check_params() const {
     for (const Param& q : program_.params)
       if (is_float(q.dtype) && bytes(q.dtype) < 4)
-        throw UserError(q.span, fmt::format("param `{}` is {}, which a library cannot round to", q.sym.name(), name(q.dtype)), "declare it f32");
+        throw UserError(
+            q.span,
+            fmt::format("param `{}` is {}, which a library cannot round to", q.sym.name(), name(q.dtype)),
+            "declare it f32");
   }
 
   static bool rounds_low(Expr e) {
@@ -183,7 +199,9 @@ class LibraryWriter : private CPrinter {
   }
 
   void name_fields() {
-    taken_ = {"a", "parallel_for", "pool", "error", "words", "launch", "admits", "bits", "lay_out", "run_range", "host_max", "host_min", "host_sign", "host_mod", "host_floordiv"};
+    taken_ = {"a",        "parallel_for", "pool",      "error",    "words",
+              "launch",   "admits",       "bits",      "lay_out",  "run_range",
+              "host_max", "host_min",     "host_sign", "host_mod", "host_floordiv"};
     for (const auto& reserve : {"shape_", "strides_", "elements_"}) {
       for (const Input& in : program_.inputs) taken_.insert(reserve + in.sym.name());
       for (const Output& out : program_.outputs) taken_.insert(reserve + out.sym.name());
@@ -220,18 +238,28 @@ class LibraryWriter : private CPrinter {
   std::string header() {
     std::string guard = prefix_;
     for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    std::string s = fmt::format("/* {}: made by Tilewright {} for {}. The definition:\n *\n", prefix_, TILEWRIGHT_VERSION, this_cpu().name);
+    std::string s = fmt::format("/* {}: made by Tilewright {} for {}. The definition:\n *\n", prefix_,
+                                TILEWRIGHT_VERSION, this_cpu().name);
     std::istringstream definition(tilewright::print(program_));
     for (std::string row; std::getline(definition, row);) {
       for (size_t at = row.find("*/"); at != std::string::npos; at = row.find("*/")) row.insert(at + 1, " ");
       s += row.empty() ? " *\n" : " *     " + row + "\n";
     }
     s += " */\n";
-    s += fmt::format("#ifndef {0}_TILEWRIGHT_H\n#define {0}_TILEWRIGHT_H\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n#if defined(__GNUC__)\n", guard);
-    s += fmt::format("#define {0}_API __attribute__((visibility(\"default\")))\n#else\n#define {0}_API\n#endif\n\n", guard);
-    s += "/* Runs body(context, begin, end) on ranges that cover [0, n) once, in any order and on any threads, and returns when all are done. A thread needs 8 MiB\n"
+    s += fmt::format(
+        "#ifndef {0}_TILEWRIGHT_H\n#define {0}_TILEWRIGHT_H\n#include <stdint.h>\n\n#ifdef "
+        "__cplusplus\nextern \"C\" {{\n#endif\n#if defined(__GNUC__)\n",
+        guard);
+    s += fmt::format(
+        "#define {0}_API __attribute__((visibility(\"default\")))\n#else\n#define {0}_API\n#endif\n\n",
+        guard);
+    s += "/* Runs body(context, begin, end) on ranges that cover [0, n) once, in any order and on any "
+         "threads, and returns when all are done. A thread needs 8 MiB\n"
          " * of stack. */\n";
-    s += fmt::format("typedef void (*{}_parallel_for)(void* pool, int64_t n, void (*body)(void* context, int64_t begin, int64_t end), void* context);\n\n", prefix_);
+    s += fmt::format(
+        "typedef void (*{}_parallel_for)(void* pool, int64_t n, void (*body)(void* context, int64_t begin, "
+        "int64_t end), void* context);\n\n",
+        prefix_);
     s += fmt::format("typedef struct {}_arguments {{\n", prefix_);
     for (const Axis& x : program_.axes) {
       const std::string& name = names_.at(x.index.size());
@@ -241,22 +269,33 @@ class LibraryWriter : private CPrinter {
         line(s, 1, fmt::format("/* {} = {} */", x.name(), to_string(x.size)));
     }
     for (const Param& q : program_.params) {
-      const std::string range = q.range ? fmt::format(" in [{}, {})", to_string(q.range.lo), to_string(q.range.hi)) : "";
-      line(s, 1, fmt::format("double {};  /* param, {}{}{} */", names_.at(q.sym), tilewright::name(q.dtype), range, q.value ? "; default " + to_string(q.value) : ""));
+      const std::string range =
+          q.range ? fmt::format(" in [{}, {})", to_string(q.range.lo), to_string(q.range.hi)) : "";
+      line(s, 1,
+           fmt::format("double {};  /* param, {}{}{} */", names_.at(q.sym), tilewright::name(q.dtype), range,
+                       q.value ? "; default " + to_string(q.value) : ""));
     }
-    line(s, 1, "/* Arrays. Strides are in elements; NULL: row-major. f16, bf16 and f8 are given by their bits. */");
+    line(s, 1,
+         "/* Arrays. Strides are in elements; NULL: row-major. f16, bf16 and f8 are given by their bits. */");
     for (const Array& x : arrays_) {
-      line(s, 1, fmt::format("{}{}* {};  /* {}, {} */", x.input ? "const " : "", c_type(x.dtype), x.name, x.input ? "input" : "output", dims_comment(x)));
+      line(s, 1,
+           fmt::format("{}{}* {};  /* {}, {} */", x.input ? "const " : "", c_type(x.dtype), x.name,
+                       x.input ? "input" : "output", dims_comment(x)));
       line(s, 1, fmt::format("const int64_t* {};", x.strides));
     }
     line(s, 1, fmt::format("{}_parallel_for parallel_for;  /* NULL: all on the calling thread */", prefix_));
     line(s, 1, "void* pool;                   /* handed to parallel_for */");
     s += fmt::format("}} {}_arguments;\n\n", prefix_);
-    s += "/* Sets every field to 0 and params to their defaults (lengths that defaults depend on are taken to be 0). */\n";
+    s += "/* Sets every field to 0 and params to their defaults (lengths that defaults depend on are taken "
+         "to be 0). */\n";
     s += fmt::format("{}_API void {}_defaults({}_arguments* a);\n", guard, prefix_, prefix_);
-    s += fmt::format("/* Runs. 0, or a status that {}_message explains; the outputs are then incomplete. Any number of calls may run at once. */\n", prefix_);
+    s += fmt::format(
+        "/* Runs. 0, or a status that {}_message explains; the outputs are then incomplete. Any number of "
+        "calls may run at once. */\n",
+        prefix_);
     s += fmt::format("{}_API int {}(const {}_arguments* a);\n", guard, prefix_, prefix_);
-    s += fmt::format("{}_API const char* {}_message(int status);\n\n#ifdef __cplusplus\n}}\n#endif\n#endif\n", guard, prefix_);
+    s += fmt::format("{}_API const char* {}_message(int status);\n\n#ifdef __cplusplus\n}}\n#endif\n#endif\n",
+                     guard, prefix_);
     return s;
   }
 
@@ -265,15 +304,17 @@ class LibraryWriter : private CPrinter {
     const GuardedPlan& g = compilation_.plans[number];
     const TileProgram tiles = lower(compilation_, g.plan);
     std::string condition;
-    for (const auto& [axis, limit] : g.when.at_most) condition += fmt::format("{}{} <= {}", condition.empty() ? "" : " && ", names_.at(axis.size()), limit);
+    for (const auto& [axis, limit] : g.when.at_most)
+      condition += fmt::format("{}{} <= {}", condition.empty() ? "" : " && ", names_.at(axis.size()), limit);
     line(choice, 1, "// " + tilewright::print(program_, g.plan));
     line(choice, 1, condition.empty() ? "{" : fmt::format("if ({}) {{", condition));
     MappedProgram aligned = lower_mapped(compilation_, tiles, Target::Cpu, LayoutClass::Aligned);
     std::string guards;
     for (const LayoutGuard& l : aligned.layout) {
       const Array& x = array(l.tensor);
-      guards += fmt::format("{}admits(a->{}, {}, shape_{}, strides_{}, elements_{}, {}, {}, {})", guards.empty() ? "" : " && ", x.name, x.dims.size(), x.name, x.name, x.name, bytes(x.dtype),
-                            l.align, l.unit_inner);
+      guards += fmt::format("{}admits(a->{}, {}, shape_{}, strides_{}, elements_{}, {}, {}, {})",
+                            guards.empty() ? "" : " && ", x.name, x.dims.size(), x.name, x.name, x.name,
+                            bytes(x.dtype), l.align, l.unit_inner);
     }
     if (!guards.empty()) line(choice, 2, fmt::format("if ({}) {{", guards));
     variant(aligned, fmt::format("plan{}", number), kernels, choice, guards.empty() ? 2 : 3);
@@ -286,19 +327,30 @@ class LibraryWriter : private CPrinter {
     unconditional_ = unconditional_ || condition.empty();
   }
 
-  void variant(MappedProgram& m, const std::string& space, std::string& kernels, std::string& text, int depth) {
+  void variant(MappedProgram& m, const std::string& space, std::string& kernels, std::string& text,
+               int depth) {
     for (MappedKernel& k : m.kernels) k.name = fmt::format("{}_{}_{}", prefix_, space, k.name);
-    kernels += fmt::format("namespace {} {{\n{}\n}}  // namespace {}\n\n", space, lower_source(compilation_, m), space);
+    kernels += fmt::format("namespace {} {{\n{}\n}}  // namespace {}\n\n", space,
+                           lower_source(compilation_, m), space);
     flags_ = m.machine.vector.flags;
     for (const Axis& x : m.axes) {
       if (names_.count(x.index.size())) continue;
       names_[x.index.size()] = fresh("size_" + x.name());
     }
-    const auto added = [&](const Axis& x) { return std::none_of(program_.axes.begin(), program_.axes.end(), [&](const Axis& y) { return y.index == x.index; }); };
+    const auto added = [&](const Axis& x) {
+      return std::none_of(program_.axes.begin(), program_.axes.end(),
+                          [&](const Axis& y) { return y.index == x.index; });
+    };
     for (const Axis& x : m.axes)
-      if (added(x)) line(text, depth, fmt::format("const int64_t {} = {};", names_.at(x.index.size()), integer(x.size)));
+      if (added(x))
+        line(text, depth, fmt::format("const int64_t {} = {};", names_.at(x.index.size()), integer(x.size)));
     for (const HostScalar& h : m.scalars) {
-      if (rounds_low(h.value)) throw UserError(Span{}, fmt::format("`{}` is rounded to 16 bits or fewer outside the kernels, which a library cannot do", to_string(h.value)), "round it to f32");
+      if (rounds_low(h.value))
+        throw UserError(
+            Span{},
+            fmt::format("`{}` is rounded to 16 bits or fewer outside the kernels, which a library cannot do",
+                        to_string(h.value)),
+            "round it to f32");
       if (!names_.count(h.sym)) names_[h.sym] = fresh("scalar_" + h.sym.name());
       line(text, depth, fmt::format("const double {} = {};", names_.at(h.sym), real(h.value)));
     }
@@ -307,26 +359,42 @@ class LibraryWriter : private CPrinter {
       names_[w.sym] = fresh("work");
       std::vector<std::string> lengths, strides;
       for (Sym x : w.axes) lengths.push_back(names_.at(x.size()));
-      for (size_t k = 0; k < lengths.size(); ++k) strides.push_back(k + 1 == lengths.size() ? "1" : fmt::format("{}", fmt::join(lengths.begin() + static_cast<std::ptrdiff_t>(k) + 1, lengths.end(), " * ")));
+      for (size_t k = 0; k < lengths.size(); ++k)
+        strides.push_back(
+            k + 1 == lengths.size()
+                ? "1"
+                : fmt::format("{}", fmt::join(lengths.begin() + static_cast<std::ptrdiff_t>(k) + 1,
+                                              lengths.end(), " * ")));
       work[w.sym] = strides;
-      line(text, depth, fmt::format("const Workspace {}({}{}{});", names_.at(w.sym), bytes(w.dtype), lengths.empty() ? "" : " * ", fmt::join(lengths, " * ")));
-      line(text, depth, fmt::format("if (!{}.memory) return {};", names_.at(w.sym), static_cast<int>(kMemory)));
+      line(text, depth,
+           fmt::format("const Workspace {}({}{}{});", names_.at(w.sym), bytes(w.dtype),
+                       lengths.empty() ? "" : " * ", fmt::join(lengths, " * ")));
+      line(text, depth,
+           fmt::format("if (!{}.memory) return {};", names_.at(w.sym), static_cast<int>(kMemory)));
     }
     line(text, depth, "long long error = 0;");
     const size_t first_check = checks_.size();
-    for (const IndexCheck& c : m.checks) checks_.push_back(fmt::format("an index is outside axis {} of {}", c.axis.name(), c.tensor.name()));
+    for (const IndexCheck& c : m.checks)
+      checks_.push_back(fmt::format("an index is outside axis {} of {}", c.axis.name(), c.tensor.name()));
     for (const MappedKernel& k : m.kernels) {
       std::vector<std::string> words;
       for (const Argument& w : k.arguments) words.push_back(word(w, work));
       std::string blocks;
       for (const KernelAxis& g : k.grid) {
         const std::string& size = names_.at(g.index.size());
-        blocks += (blocks.empty() ? "" : " * ") + (g.block == 1 ? size : fmt::format("(({} + {}) / {})", size, g.block - 1, g.block));
+        blocks += (blocks.empty() ? "" : " * ") +
+                  (g.block == 1 ? size : fmt::format("(({} + {}) / {})", size, g.block - 1, g.block));
       }
       line(text, depth, "{");
-      line(text, depth + 1, fmt::format("const long long words[] = {{{}}};", words.empty() ? "0" : fmt::format("{}", fmt::join(words, ", "))));
-      line(text, depth + 1, fmt::format("launch(a, {}, {}::{}, words);", blocks.empty() ? "1" : blocks, space, k.name));
-      line(text, depth + 1, fmt::format("if (error) return {} + (int)(error & {});", static_cast<int>(kFirstCheck) + static_cast<int>(first_check) - 1, (1 << check_bits) - 1));
+      line(text, depth + 1,
+           fmt::format("const long long words[] = {{{}}};",
+                       words.empty() ? "0" : fmt::format("{}", fmt::join(words, ", "))));
+      line(text, depth + 1,
+           fmt::format("launch(a, {}, {}::{}, words);", blocks.empty() ? "1" : blocks, space, k.name));
+      line(text, depth + 1,
+           fmt::format("if (error) return {} + (int)(error & {});",
+                       static_cast<int>(kFirstCheck) + static_cast<int>(first_check) - 1,
+                       (1 << check_bits) - 1));
       line(text, depth, "}");
     }
     line(text, depth, "return 0;");
@@ -340,9 +408,11 @@ class LibraryWriter : private CPrinter {
 
   std::string word(const Argument& w, const std::map<Sym, std::vector<std::string>>& work) {
     switch (w.kind) {
-      case Argument::Kind::Pointer: return work.count(w.sym) ? names_.at(w.sym) + ".address()" : "(int64_t)a->" + array(w.sym).name;
+      case Argument::Kind::Pointer:
+        return work.count(w.sym) ? names_.at(w.sym) + ".address()" : "(int64_t)a->" + array(w.sym).name;
       case Argument::Kind::Stride:
-        return work.count(w.tensor) ? "(int64_t)" + work.at(w.tensor).at(static_cast<size_t>(w.dim)) : fmt::format("strides_{}[{}]", array(w.tensor).name, w.dim);
+        return work.count(w.tensor) ? "(int64_t)" + work.at(w.tensor).at(static_cast<size_t>(w.dim))
+                                    : fmt::format("strides_{}[{}]", array(w.tensor).name, w.dim);
       case Argument::Kind::Size: return names_.at(w.sym);
       case Argument::Kind::Scalar: return fmt::format("bits({})", names_.at(w.sym));
       case Argument::Kind::Error: return "(int64_t)&error";
@@ -351,8 +421,11 @@ class LibraryWriter : private CPrinter {
   }
 
   std::string messages() const {
-    std::string s = fmt::format("\nextern \"C\" const char* {}_message(int status) {{\n  switch (status) {{\n", prefix_);
-    const auto say = [&](int status, const std::string& text) { line(s, 2, fmt::format("case {}: return \"{}\";", status, text)); };
+    std::string s =
+        fmt::format("\nextern \"C\" const char* {}_message(int status) {{\n  switch (status) {{\n", prefix_);
+    const auto say = [&](int status, const std::string& text) {
+      line(s, 2, fmt::format("case {}: return \"{}\";", status, text));
+    };
     say(0, "fine");
     say(kLengths, "a length is negative, or an array larger than 2^62 bytes");
     say(kNull, "an array that is not empty is NULL");
@@ -364,8 +437,13 @@ class LibraryWriter : private CPrinter {
   }
 
   std::string defaults() {
-    std::string s = fmt::format("\nextern \"C\" void {0}_defaults({0}_arguments* a) {{\n  __builtin_memset(a, 0, sizeof *a);\n", prefix_);
-    for (const Axis& x : program_.axes) line(s, 1, fmt::format("const int64_t {} = {}; (void){};", names_.at(x.index.size()), x.size ? integer(x.size) : "0", names_.at(x.index.size())));
+    std::string s = fmt::format(
+        "\nextern \"C\" void {0}_defaults({0}_arguments* a) {{\n  __builtin_memset(a, 0, sizeof *a);\n",
+        prefix_);
+    for (const Axis& x : program_.axes)
+      line(s, 1,
+           fmt::format("const int64_t {} = {}; (void){};", names_.at(x.index.size()),
+                       x.size ? integer(x.size) : "0", names_.at(x.index.size())));
     for (const Param& q : program_.params) {
       const std::string& name = names_.at(q.sym);
       line(s, 1, fmt::format("const double {} = {}; (void){};", name, q.value ? real(q.value) : "0", name));
@@ -396,7 +474,8 @@ class LibraryWriter : private CPrinter {
         "    run_range(&task, 0, n);\n"
         "}}\n",
         prefix_);
-    s += fmt::format("\nextern \"C\" int {0}(const {0}_arguments* a) {{\n  if (!a) return {1};\n", prefix_, static_cast<int>(kNull));
+    s += fmt::format("\nextern \"C\" int {0}(const {0}_arguments* a) {{\n  if (!a) return {1};\n", prefix_,
+                     static_cast<int>(kNull));
     for (const Axis& x : program_.axes) {
       const std::string& name = names_.at(x.index.size());
       line(s, 1, fmt::format("const int64_t {} = {};", name, x.size ? integer(x.size) : "a->" + name));
@@ -405,7 +484,10 @@ class LibraryWriter : private CPrinter {
     for (const Param& q : program_.params) {
       const std::string& name = names_.at(q.sym);
       line(s, 1, fmt::format("const double {} = {};", name, rounded(q.dtype, "a->" + name)));
-      if (q.range) line(s, 1, fmt::format("if (!({0} >= {1} && {0} < {2})) return {3};", name, real(q.range.lo), real(q.range.hi), static_cast<int>(kParam)));
+      if (q.range)
+        line(s, 1,
+             fmt::format("if (!({0} >= {1} && {0} < {2})) return {3};", name, real(q.range.lo),
+                         real(q.range.hi), static_cast<int>(kParam)));
       line(s, 1, fmt::format("(void){};", name));
     }
     for (const Array& x : arrays_) {
@@ -418,8 +500,11 @@ class LibraryWriter : private CPrinter {
       if (shape.empty()) shape.emplace_back("1");
       line(s, 1, fmt::format("const int64_t shape_{}[] = {{{}}};", x.name, fmt::join(shape, ", ")));
       line(s, 1, fmt::format("int64_t strides_{0}[{1}], elements_{0};", x.name, shape.size()));
-      line(s, 1, fmt::format("if (!lay_out({1}, shape_{0}, a->{2}, strides_{0}, {3}, elements_{0})) return {4};", x.name, x.dims.size(), x.strides, bytes(x.dtype), static_cast<int>(kLengths)));
-      line(s, 1, fmt::format("if (elements_{0} > 0 && !a->{0}) return {1};", x.name, static_cast<int>(kNull)));
+      line(s, 1,
+           fmt::format("if (!lay_out({1}, shape_{0}, a->{2}, strides_{0}, {3}, elements_{0})) return {4};",
+                       x.name, x.dims.size(), x.strides, bytes(x.dtype), static_cast<int>(kLengths)));
+      line(s, 1,
+           fmt::format("if (elements_{0} > 0 && !a->{0}) return {1};", x.name, static_cast<int>(kNull)));
     }
     s += choice;
     if (!unconditional_) line(s, 1, fmt::format("return {};", static_cast<int>(kNoPlan)));
@@ -430,9 +515,12 @@ class LibraryWriter : private CPrinter {
     const auto it = names_.find(s);
     TW_CHECK(it != names_.end(), "the host part of a library does not know " + s.name());
     if (s.kind() == SymbolKind::Size) return CValue::integer(it->second);
-    return s.info().integer ? CValue::integer("(int64_t)" + it->second, 64, c_precedence::unary) : CValue::real(it->second, 64);
+    return s.info().integer ? CValue::integer("(int64_t)" + it->second, 64, c_precedence::unary)
+                            : CValue::real(it->second, 64);
   }
-  CValue read(Expr e) override { TW_CHECK(false, "the host part of a library reads no array: " + to_string(e)); }
+  CValue read(Expr e) override {
+    TW_CHECK(false, "the host part of a library reads no array: " + to_string(e));
+  }
 
   const Program program_;
   const std::string prefix_;
@@ -447,6 +535,8 @@ class LibraryWriter : private CPrinter {
 
 }  // namespace
 
-LibrarySource library_source(const Program& p, const CompileOptions& o, const std::string& prefix) { return LibraryWriter(p, o, prefix).write(); }
+LibrarySource library_source(const Program& p, const CompileOptions& o, const std::string& prefix) {
+  return LibraryWriter(p, o, prefix).write();
+}
 
 }  // namespace tilewright

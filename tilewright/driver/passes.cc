@@ -18,7 +18,8 @@ auto timed(const char* name, std::vector<PassTime>* times, const F& f) {
   const auto begin = std::chrono::steady_clock::now();
   auto result = f();
   if (times != nullptr)
-    times->push_back({name, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count()});
+    times->push_back(
+        {name, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count()});
   return result;
 }
 
@@ -37,7 +38,8 @@ void fit_task(const Compilation& c, Plan& plan) {
     const TileProgram t = build_tiles(c.elaborated, c.derivation, plan);
     for (const TileKernel& k : t.kernels) {
       int64_t held = 0;
-      for (const Tile& tile : k.tiles) held += full_bytes(k, tile) / bytes(tile.dtype) * std::max<int64_t>(4, bytes(tile.dtype));
+      for (const Tile& tile : k.tiles)
+        held += full_bytes(k, tile) / bytes(tile.dtype) * std::max<int64_t>(4, bytes(tile.dtype));
       most = std::max(most, held);
     }
     return most;
@@ -70,18 +72,22 @@ Compilation analyse(const Program& p, const CompileOptions& o) {
   if (!stream) {
     const std::vector<Sym> candidates = stream_candidates(c.elaborated);
     if (candidates.empty()) {
-      throw UserError(p.outputs.empty() ? Span{} : p.outputs[0].span, "the program reduces over no axis, so there is nothing to stream",
+      throw UserError(p.outputs.empty() ? Span{} : p.outputs[0].span,
+                      "the program reduces over no axis, so there is nothing to stream",
                       "programs of element functions alone are not supported: write at least one reduction");
     }
     stream = candidates.front();
   }
   c.derivation = timed("derive", &c.times, [&] { return derive(c.elaborated, stream); });
-  c.plans = timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
+  c.plans =
+      timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
   TW_CHECK(!c.plans.empty(), "no default plan");
   if (plan_target(o) == Target::Cpu && o.schedule.empty())
     for (GuardedPlan& g : c.plans) fit_task(c, g.plan);
   if (!o.schedule.empty()) {
-    const Plan plan = timed("schedule", &c.times, [&] { return parse_schedule(c.elaborated, c.derivation, o.schedule, c.plans.back().plan, o.schedule_name); });
+    const Plan plan = timed("schedule", &c.times, [&] {
+      return parse_schedule(c.elaborated, c.derivation, o.schedule, c.plans.back().plan, o.schedule_name);
+    });
     c.plans = {GuardedPlan{{}, plan}};
     if (plan.resident) c.plans[0].when.at_most.emplace_back(plan.stream, plan.chunk);
   } else {
@@ -94,14 +100,18 @@ TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>*
   return timed("tiles", times, [&] { return build_tiles(c.elaborated, c.derivation, plan); });
 }
 
-MappedProgram lower_mapped(const Compilation& c, const TileProgram& t, Target target, LayoutClass layout, std::vector<PassTime>* times) {
+MappedProgram lower_mapped(const Compilation& c, const TileProgram& t, Target target, LayoutClass layout,
+                           std::vector<PassTime>* times) {
   return timed("map", times, [&] {
-    return target == Target::Cuda ? map_sm90(c.elaborated, t, sm90(), layout) : map_cpu(c.elaborated, t, this_cpu(), layout);
+    return target == Target::Cuda ? map_sm90(c.elaborated, t, sm90(), layout)
+                                  : map_cpu(c.elaborated, t, this_cpu(), layout);
   });
 }
 
 std::string lower_source(const Compilation& c, const MappedProgram& m, std::vector<PassTime>* times) {
-  return timed("emit", times, [&] { return m.target == Target::Cuda ? emit_cuda(c.elaborated, m) : emit_cpp(c.elaborated, m); });
+  return timed("emit", times, [&] {
+    return m.target == Target::Cuda ? emit_cuda(c.elaborated, m) : emit_cpp(c.elaborated, m);
+  });
 }
 
 }  // namespace tilewright

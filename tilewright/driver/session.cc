@@ -51,7 +51,8 @@ struct Session::Impl {
   Sizes sizes;
   std::map<std::string, HostArray> inputs, outputs;
 
-  Impl(const Program& p, const CompileOptions& c, const SessionOptions& o) : program(p), compile(c), options(o), kernel(p, c) {
+  Impl(const Program& p, const CompileOptions& c, const SessionOptions& o)
+      : program(p), compile(c), options(o), kernel(p, c) {
     std::map<std::string, std::vector<int64_t>> shapes;
     for (const auto& [name, source] : o.inputs) {
       bool known = false;
@@ -62,7 +63,9 @@ struct Session::Impl {
       }
       if (!known) {
         const std::string near = nearest_name(name, names);
-        throw UserError(Span{}, fmt::format("no input is called `{}`", name), near.empty() ? "name inputs of the program" : fmt::format("did you mean `{}`?", near));
+        throw UserError(
+            Span{}, fmt::format("no input is called `{}`", name),
+            near.empty() ? "name inputs of the program" : fmt::format("did you mean `{}`?", near));
       }
       if (source.array) shapes[name] = source.array->shape;
     }
@@ -84,14 +87,17 @@ struct Session::Impl {
         } else if (in.dtype == DType::boolean) {
           hi = 2;
         } else {
-          throw UserError(in.span, fmt::format("integer input `{}` has no values", name), fmt::format("pass --input {}=FILE.npy, or declare its range", name));
+          throw UserError(in.span, fmt::format("integer input `{}` has no values", name),
+                          fmt::format("pass --input {}=FILE.npy, or declare its range", name));
         }
       }
       inputs[name] = filled(in.dtype, shape_of(in.dims, sizes), fill, o.seed, name, lo, hi);
     }
     for (const Output& out : p.outputs) {
       HostArray a = allocate(out.dtype, shape_of(out.dims, sizes));
-      std::memset(a.data.get(), 0xff, static_cast<size_t>(a.elements() * bytes(a.dtype)));  // NaN in every float type: unwritten elements show
+      std::memset(a.data.get(), 0xff,
+                  static_cast<size_t>(a.elements() *
+                                      bytes(a.dtype)));  // NaN in every float type: unwritten elements show
       outputs[out.sym.name()] = a;
     }
   }
@@ -109,9 +115,13 @@ struct Session::Impl {
       if (it == options.inputs.end() || !it->second.array) add(in.dims, in.dtype);
     }
     for (const Output& out : program.outputs) add(out.dims, out.dtype);
-    const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+    const double there =
+        static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
     if (needed > there && there > 0)
-      throw UserError(Span{}, fmt::format("the inputs and outputs take {:.1f} GiB, and this machine has {:.1f} GiB", needed / (1 << 30), there / (1 << 30)), "give smaller sizes");
+      throw UserError(Span{},
+                      fmt::format("the inputs and outputs take {:.1f} GiB, and this machine has {:.1f} GiB",
+                                  needed / (1 << 30), there / (1 << 30)),
+                      "give smaller sizes");
   }
 
   Timing run_host(int warmup, int repeat) {
@@ -122,7 +132,9 @@ struct Session::Impl {
     for (int k = 0; k < warmup + std::max(1, repeat); ++k) {
       const auto begin = std::chrono::steady_clock::now();
       kernel.run(in, options.params, out, options.sizes);
-      if (k >= warmup) times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+      if (k >= warmup)
+        times.push_back(
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     }
     return summary(times);
   }
@@ -170,7 +182,8 @@ struct Session::Impl {
   }
 };
 
-Session::Session(const Program& p, const CompileOptions& c, const SessionOptions& o) : impl_(std::make_unique<Impl>(p, c, o)) {}
+Session::Session(const Program& p, const CompileOptions& c, const SessionOptions& o)
+    : impl_(std::make_unique<Impl>(p, c, o)) {}
 Session::~Session() = default;
 const Kernel& Session::kernel() const { return impl_->kernel; }
 const Sizes& Session::sizes() const { return impl_->sizes; }
@@ -178,7 +191,8 @@ const std::map<std::string, HostArray>& Session::inputs() const { return impl_->
 const std::map<std::string, HostArray>& Session::outputs() const { return impl_->outputs; }
 
 Timing Session::run(int warmup, int repeat) {
-  return impl_->compile.target == Target::Cuda ? impl_->run_device(warmup, repeat) : impl_->run_host(warmup, repeat);
+  return impl_->compile.target == Target::Cuda ? impl_->run_device(warmup, repeat)
+                                               : impl_->run_host(warmup, repeat);
 }
 
 std::vector<OutputCheck> Session::check(double sample_above) {

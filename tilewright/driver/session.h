@@ -16,18 +16,20 @@ struct InputSource {
 };
 
 struct SessionOptions {
-  std::map<std::string, int64_t> sizes;      ///< run-time axes
+  std::map<std::string, int64_t> sizes;  ///< run-time axes
   std::map<std::string, double> params;
-  std::map<std::string, InputSource> inputs; ///< what is not named is seeded normal
+  std::map<std::string, InputSource> inputs;  ///< what is not named is seeded normal
   uint64_t seed = 0;
 };
 
-struct Timing { double median = 0, min = 0, max = 0; };  ///< milliseconds
+struct Timing {
+  double median = 0, min = 0, max = 0;
+};  ///< milliseconds
 
 struct OutputCheck {
   std::string name;
   Comparison comparison;
-  std::vector<int64_t> index;   ///< of the worst element
+  std::vector<int64_t> index;  ///< of the worst element
   double got = 0, expected = 0;
   bool sampled = false;
 };

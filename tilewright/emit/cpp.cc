@@ -18,7 +18,8 @@ std::string emit_cpp(const Program& elaborated, const MappedProgram& m) {
   std::string text = fmt::format("// {}: made by Tilewright for {}.\n", m.name, m.machine.name);
   for (const MappedKernel& k : m.kernels) {
     text += fmt::format("// {}: words are", k.name);
-    for (size_t w = 0; w < k.arguments.size(); ++w) text += fmt::format("{} {}", w ? "," : "", k.arguments[w].sym.name());
+    for (size_t w = 0; w < k.arguments.size(); ++w)
+      text += fmt::format("{} {}", w ? "," : "", k.arguments[w].sym.name());
     text += "\n";
   }
   return text + cpp_prelude(kernels, m.machine.vector, real) + kernels;

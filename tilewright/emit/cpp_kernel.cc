@@ -57,10 +57,16 @@ void CppText::close(const std::string& tail) {
 }
 
 CppKernel::CppKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, DType real)
-    : program_(p), mapped_(m), kernel_(k), real_(real), width_(m.machine.vector.bytes / bytes(real)), print_(p, m, k, names_, real) {
+    : program_(p),
+      mapped_(m),
+      kernel_(k),
+      real_(real),
+      width_(m.machine.vector.bytes / bytes(real)),
+      print_(p, m, k, names_, real) {
   for (const Role& r : k.roles) find_products(k, r.body, product_vectors_);
   for (const Buffer& b : k.buffers)
-    for (size_t a = 0; b.space == Space::Local && a < b.axes.size(); ++a) extents_[b.axes[a]] = b.layout.shape()[a];
+    for (size_t a = 0; b.space == Space::Local && a < b.axes.size(); ++a)
+      extents_[b.axes[a]] = b.layout.shape()[a];
 }
 
 std::string CppKernel::str() {
@@ -74,11 +80,13 @@ std::string CppKernel::str() {
   arguments();
   counters();
   buffers();
-  TW_CHECK(kernel_.roles.size() == 1 && kernel_.roles[0].threads == 1, "a CPU kernel has one role with one owner");
+  TW_CHECK(kernel_.roles.size() == 1 && kernel_.roles[0].threads == 1,
+           "a CPU kernel has one role with one owner");
   ops(kernel_.roles[0].body);
   out_.close();
   out_.line("");
-  out_.open(fmt::format("extern \"C\" void {}(const long long* words, long long begin, long long end)", name));
+  out_.open(
+      fmt::format("extern \"C\" void {}(const long long* words, long long begin, long long end)", name));
   out_.line(fmt::format("for (long long task = begin; task < end; ++task) {}_task(words, task);", name));
   out_.close();
   return out_.str();
@@ -97,7 +105,9 @@ void CppKernel::arguments() {
       }
       case Argument::Kind::Stride:
       case Argument::Kind::Size: out_.line(fmt::format("const int64 {} = words[{}];", name, w)); break;
-      case Argument::Kind::Error: out_.line(fmt::format("int64* const {} = (int64*)words[{}];", name, w)); break;
+      case Argument::Kind::Error:
+        out_.line(fmt::format("int64* const {} = (int64*)words[{}];", name, w));
+        break;
       case Argument::Kind::Scalar: {
         const char* type = a.sym.info().integer ? "int64" : "real";
         out_.line(fmt::format("const {} {} = ({})((const double*)words)[{}];", type, name, type, w));
@@ -118,11 +128,15 @@ void CppKernel::counters() {
       if (x.index == a.index) axis = &x;
     const Expr size = axis && axis->baked() ? axis->size : Expr(a.index.size());
     Expr blocks = a.block == 1 ? size : ceildiv(size, a.block);
-    if (std::find(kernel_.at_least_one.begin(), kernel_.at_least_one.end(), a.index) != kernel_.at_least_one.end()) blocks = max(1, blocks);
+    if (std::find(kernel_.at_least_one.begin(), kernel_.at_least_one.end(), a.index) !=
+        kernel_.at_least_one.end())
+      blocks = max(1, blocks);
     const CValue count = print_.as(print_.value(blocks), CKind::Integer);
     const bool reverse = kernel_.heaviest_first && g + 1 == grid.size();
     const std::string raw = g == 0 ? "task" : fmt::format("task % ({})", count.text);
-    out_.line(fmt::format("const int64 {} = {};", name, reverse ? fmt::format("{} - 1 - {}", CPrinter::wrap(count, c_precedence::sum_of_terms), raw) : raw));
+    out_.line(fmt::format(
+        "const int64 {} = {};", name,
+        reverse ? fmt::format("{} - 1 - {}", CPrinter::wrap(count, c_precedence::sum_of_terms), raw) : raw));
     if (g > 0) out_.line(fmt::format("task /= {};", count.text));
   }
 }
@@ -130,7 +144,8 @@ void CppKernel::counters() {
 void CppKernel::buffers() {
   for (const Buffer& b : kernel_.buffers) {
     if (b.space == Space::Memory) continue;
-    TW_CHECK(b.space == Space::Local && b.slots == 1, fmt::format("buffer {} is not task-local", b.sym.name()));
+    TW_CHECK(b.space == Space::Local && b.slots == 1,
+             fmt::format("buffer {} is not task-local", b.sym.name()));
     std::string preferred = b.sym.name();
     for (const Argument& a : kernel_.arguments)
       if (names_.of(a.sym) == preferred) preferred += "_tile";
@@ -143,7 +158,8 @@ void CppKernel::buffers() {
     if (n == 1)
       out_.line(fmt::format("{} {};{}", type, name, comment));
     else
-      out_.line(fmt::format("alignas({}) {} {}[{}];{}", std::max<int64_t>(b.alignment, 64), type, name, n, comment));
+      out_.line(fmt::format("alignas({}) {} {}[{}];{}", std::max<int64_t>(b.alignment, 64), type, name, n,
+                            comment));
   }
 }
 
@@ -220,19 +236,25 @@ void CppKernel::ops(const Ops& list) {
 
 std::string CppKernel::summary(const MappedOp& o) const {
   std::string text;
-  if (const MapOp* x = std::get_if<MapOp>(&o.node)) text = fmt::format("{} = {}", x->buffer.name(), to_string(x->value));
+  if (const MapOp* x = std::get_if<MapOp>(&o.node))
+    text = fmt::format("{} = {}", x->buffer.name(), to_string(x->value));
   if (const ReduceOp* x = std::get_if<ReduceOp>(&o.node)) {
     std::string axes;
     for (Sym a : x->axes) axes += (axes.empty() ? "" : ", ") + a.name();
-    text = fmt::format("{} {}= {}[{}]({})", x->buffer.name(), x->accumulate ? name(x->reducer) + std::string(" ") : "", name(x->reducer), axes, to_string(x->value));
+    text = fmt::format("{} {}= {}[{}]({})", x->buffer.name(),
+                       x->accumulate ? name(x->reducer) + std::string(" ") : "", name(x->reducer), axes,
+                       to_string(x->value));
   }
   if (const Mma* x = std::get_if<Mma>(&o.node)) {
     std::string axes;
     for (Sym a : x->contracted) axes += (axes.empty() ? "" : ", ") + a.name();
-    text = fmt::format("{} {}= sum[{}]({} * {})", x->d.name(), x->zero ? "" : "+", axes, x->a.name(), x->b.name());
+    text = fmt::format("{} {}= sum[{}]({} * {})", x->d.name(), x->zero ? "" : "+", axes, x->a.name(),
+                       x->b.name());
   }
-  if (const Copy* x = std::get_if<Copy>(&o.node)) text = fmt::format("{} = {}", x->buffer.name(), to_string(tilewright::read(x->tensor, x->index)));
-  if (const StoreOut* x = std::get_if<StoreOut>(&o.node)) text = fmt::format("{} = {}", to_string(tilewright::read(x->tensor, x->index)), x->buffer.name());
+  if (const Copy* x = std::get_if<Copy>(&o.node))
+    text = fmt::format("{} = {}", x->buffer.name(), to_string(tilewright::read(x->tensor, x->index)));
+  if (const StoreOut* x = std::get_if<StoreOut>(&o.node))
+    text = fmt::format("{} = {}", to_string(tilewright::read(x->tensor, x->index)), x->buffer.name());
   if (!o.comment.empty()) text += (text.empty() ? "" : ": ") + o.comment;
   return text;
 }

@@ -9,8 +9,8 @@ namespace tilewright {
 class CppText {
  public:
   void line(const std::string& text);
-  void open(const std::string& head);    ///< "head {"
-  void otherwise();                      ///< "} else {"
+  void open(const std::string& head);  ///< "head {"
+  void otherwise();                    ///< "} else {"
   void close(const std::string& tail = {});
   const std::string& str() const { return text_; }
 
@@ -51,7 +51,7 @@ class CppKernel {
   void open_panels(Sym lane);
   void open_vectors(Sym lane);
   void close_vectors(Sym lane);
-  void open_tile(const Buffer& b, Sym lane);    ///< all loops over a tile in Local, slowest axis first
+  void open_tile(const Buffer& b, Sym lane);  ///< all loops over a tile in Local, slowest axis first
   void close_tile(const Buffer& b, Sym lane);
   void declarations();
   std::string pointer(const Buffer& b);

@@ -11,7 +11,9 @@
 namespace tilewright {
 namespace {
 
-bool contains(const std::vector<Sym>& list, Sym s) { return std::find(list.begin(), list.end(), s) != list.end(); }
+bool contains(const std::vector<Sym>& list, Sym s) {
+  return std::find(list.begin(), list.end(), s) != list.end();
+}
 
 /// Axes of a tile other than the lane axis, slowest in memory first.
 std::vector<Sym> scalar_axes(const Buffer& b, Sym lane) {
@@ -23,7 +25,8 @@ std::vector<Sym> scalar_axes(const Buffer& b, Sym lane) {
       if (d.axis == int(a)) stride = std::max(stride, d.stride);
     order.push_back({-stride, b.axes[a]});
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& x, const auto& y) { return x.first < y.first; });
   std::vector<Sym> axes;
   for (const auto& [stride, axis] : order) axes.push_back(axis);
   return axes;
@@ -80,10 +83,12 @@ void CppKernel::store_local(const Buffer& b, const std::string& value, bool vect
     if (kind == CKind::Real)
       out_.line(fmt::format("st({}, {});", pointer(b), value));
     else
-      out_.line(fmt::format("st_int({}, {});", pointer(b), kind == CKind::Boolean ? fmt::format("({}) & 1", value) : value));
+      out_.line(fmt::format("st_int({}, {});", pointer(b),
+                            kind == CKind::Boolean ? fmt::format("({}) & 1", value) : value));
     return;
   }
-  const std::string place = b.layout.elements() == 1 ? names_.of(b.sym) : fmt::format("{}[{}]", names_.of(b.sym), print_.offset(b));
+  const std::string place =
+      b.layout.elements() == 1 ? names_.of(b.sym) : fmt::format("{}[{}]", names_.of(b.sym), print_.offset(b));
   out_.line(fmt::format("{} = {};", place, value));
 }
 
@@ -132,7 +137,8 @@ std::string CppKernel::identity(Reducer r, CKind kind, bool vector) const {
     default: TW_CHECK(false, fmt::format("reducer {} is expanded before mapping", name(r)));
   }
   v = print_.as(v, kind);
-  if (vector && v.text.find_first_not_of("0.f") == std::string::npos) return fmt::format("({}){{}}", accumulator_type(kind, true));
+  if (vector && v.text.find_first_not_of("0.f") == std::string::npos)
+    return fmt::format("({}){{}}", accumulator_type(kind, true));
   if (vector && kind == CKind::Boolean && v.text == "false") return "(vm){}";
   return vector ? print_.splat(v).text : v.text;
 }
@@ -162,9 +168,12 @@ void CppKernel::op(const ReduceOp& x) {
     if (print_.axis(a)) open_axis(a);
   out_.open("");
   const std::string total = reduce_across(x.reducer, kind, x.value, x.axes, lane);
-  const std::string place = b.layout.elements() == 1 ? names_.of(b.sym) : fmt::format("{}[{}]", names_.of(b.sym), print_.offset(b));
+  const std::string place =
+      b.layout.elements() == 1 ? names_.of(b.sym) : fmt::format("{}[{}]", names_.of(b.sym), print_.offset(b));
   const std::string type = kind == CKind::Boolean ? "bool" : kind == CKind::Integer ? "int64" : "real";
-  store_local(b, x.accumulate ? combined(x.reducer, kind, fmt::format("({})({})", type, place), total) : total, false);
+  store_local(b,
+              x.accumulate ? combined(x.reducer, kind, fmt::format("({})({})", type, place), total) : total,
+              false);
   out_.close();
   for (Sym a : scalar_axes(b, lane))
     if (print_.axis(a)) out_.close();
@@ -190,7 +199,8 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   out_.line("UNROLL");
   out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
   out_.line("UNROLL");
-  out_.line(fmt::format("for (int c = 0; c < {}; ++c) total[u][c] = {};", vectors, identity(x.reducer, kind, true)));
+  out_.line(fmt::format("for (int c = 0; c < {}; ++c) total[u][c] = {};", vectors,
+                        identity(x.reducer, kind, true)));
   out_.close();
   const auto element = [&](const std::string& total) {
     if (panel) open_vectors(lane);
@@ -216,7 +226,8 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
     element(fmt::format("total[u][{}]", c));
     out_.close();
     out_.close();
-    out_.open(fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; ++{0})", a->var, a->extent, copies));
+    out_.open(
+        fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; ++{0})", a->var, a->extent, copies));
     element(fmt::format("total[0][{}]", c));
     out_.close();
   }
@@ -228,8 +239,13 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   std::string all = fmt::format("total[0][{}]", c);
   for (int u = 1; u < copies; ++u) all = combined(x.reducer, kind, all, fmt::format("total[{}][{}]", u, c));
   if (x.accumulate) {
-    const std::string old = kind == CKind::Real ? fmt::format("ld({})", pointer(b)) : kind == CKind::Integer ? fmt::format("{}(ld_int({}))", b.dtype == DType::i64 ? "" : "to_long", pointer(b)) : fmt::format("to_mask(ld_int({}) != 0)", pointer(b));
-    all = combined(x.reducer, kind, old, x.reducer == Reducer::Sum || x.reducer == Reducer::Prod ? "(" + all + ")" : all);
+    const std::string old =
+        kind == CKind::Real ? fmt::format("ld({})", pointer(b))
+        : kind == CKind::Integer
+            ? fmt::format("{}(ld_int({}))", b.dtype == DType::i64 ? "" : "to_long", pointer(b))
+            : fmt::format("to_mask(ld_int({}) != 0)", pointer(b));
+    all = combined(x.reducer, kind, old,
+                   x.reducer == Reducer::Sum || x.reducer == Reducer::Prod ? "(" + all + ")" : all);
   }
   store_local(b, all, true);
   if (panel)
@@ -243,7 +259,8 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
 }
 
 /// Lanes are reduced: totals lane by lane, then across lanes. Returns the text of the result.
-std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes, Sym lane) {
+std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes,
+                                     Sym lane) {
   const auto element = [&](const std::string& total, bool masked) {
     print_.share("t");
     std::string text = print_.value_text(value, kind, masked ? 0 : operand_precedence(r));
@@ -252,9 +269,11 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
     if (masked) {
       const std::string exists = fmt::format("valid({})", print_.remaining());
       if (kind == CKind::Boolean)
-        text = r == Reducer::All ? fmt::format("(({}) | ~{})", text, exists) : fmt::format("(({}) & {})", text, exists);
+        text = r == Reducer::All ? fmt::format("(({}) | ~{})", text, exists)
+                                 : fmt::format("(({}) & {})", text, exists);
       else
-        text = fmt::format("{}({}, {}, {})", kind == CKind::Real ? "select" : "select_int", exists, text, identity(r, kind, true));
+        text = fmt::format("{}({}, {}, {})", kind == CKind::Real ? "select" : "select_int", exists, text,
+                           identity(r, kind, true));
     }
     out_.line(fmt::format("{} = {};", total, combined(r, kind, total, text)));
   };
@@ -294,7 +313,8 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
     element("total[u]", false);
     out_.close();
     out_.close();
-    out_.open(fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; {0} += {3})", a->var, a->extent, step, width_));
+    out_.open(fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; {0} += {3})", a->var, a->extent,
+                          step, width_));
     element("total[0]", true);
     out_.close();
     for (size_t k = 0; k < others.size(); ++k) out_.close();
@@ -302,7 +322,9 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
   std::string all = "total[0]";
   if (copies == 2) all = combined(r, kind, all, "total[1]");
   if (copies == 3) all = combined(r, kind, combined(r, kind, all, "total[1]"), "total[2]");
-  if (copies == 4) all = combined(r, kind, "(" + combined(r, kind, all, "total[1]") + ")", "(" + combined(r, kind, "total[2]", "total[3]") + ")");
+  if (copies == 4)
+    all = combined(r, kind, "(" + combined(r, kind, all, "total[1]") + ")",
+                   "(" + combined(r, kind, "total[2]", "total[3]") + ")");
   if (kind == CKind::Boolean) return fmt::format("{}({})", r == Reducer::All ? "all" : "any", all);
   return fmt::format("{}_lanes({})", name(r), all);
 }
@@ -339,15 +361,21 @@ void CppKernel::op(const Copy& x) {
   open_tile(b, lane);
   const std::string step = lane ? print_.tensor_step(x.tensor, x.index, lane) : "0";
   bool uniform = !x.present || print_.same_in_all_lanes(x.present);
-  for (size_t k = 0; k < x.checks.size(); ++k) uniform = uniform && (x.checks[k] < 0 || print_.same_in_all_lanes(x.index[k]));
+  for (size_t k = 0; k < x.checks.size(); ++k)
+    uniform = uniform && (x.checks[k] < 0 || print_.same_in_all_lanes(x.index[k]));
   if (step.empty() || !uniform) {
     gather_element(x, b, lane);
   } else {
     const DType t = print_.dtype(x.tensor);
     const bool real = CppPrinter::kind(b.dtype) == CKind::Real;
-    const std::string f = !real ? "load_int" : !is_float(t) ? "to_real(load_int" : t == real_ ? "load_real" : fmt::format("load_{}", name(t));
-    const std::string where = fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
-    std::string value = lane ? fmt::format("{}({}, {}, {})", f, where, step, print_.remaining()) : fmt::format("{}({}, 1, 1)", f, where);
+    const std::string f = !real          ? "load_int"
+                          : !is_float(t) ? "to_real(load_int"
+                          : t == real_   ? "load_real"
+                                         : fmt::format("load_{}", name(t));
+    const std::string where =
+        fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
+    std::string value = lane ? fmt::format("{}({}, {}, {})", f, where, step, print_.remaining())
+                             : fmt::format("{}({}, 1, 1)", f, where);
     if (real && !is_float(t)) value += ")";
     if (!lane) value += "[0]";
     const std::string condition = print_.at_lane_0([&] { return may_read(x); });
@@ -362,12 +390,15 @@ void CppKernel::op(const Copy& x) {
 
 std::string CppKernel::may_read(const Copy& x) {
   std::string text;
-  if (x.present && !x.present.is_constant(1)) text = print_.value_text(x.present, CKind::Boolean, c_precedence::both);
+  if (x.present && !x.present.is_constant(1))
+    text = print_.value_text(x.present, CKind::Boolean, c_precedence::both);
   for (size_t k = 0; k < x.checks.size(); ++k) {
     const int check = x.checks[k];
     if (check < 0) continue;
-    const std::string index = print_.integer(x.index[k]), size = print_.integer(size_of(mapped_.axes, mapped_.checks[size_t(check)].axis));
-    text += fmt::format("{}inside({}, {}, {}, {})", text.empty() ? "" : " && ", index, size, error_word_, check);
+    const std::string index = print_.integer(x.index[k]),
+                      size = print_.integer(size_of(mapped_.axes, mapped_.checks[size_t(check)].axis));
+    text +=
+        fmt::format("{}inside({}, {}, {}, {})", text.empty() ? "" : " && ", index, size, error_word_, check);
   }
   return text;
 }
@@ -406,19 +437,23 @@ void CppKernel::op(const StoreOut& x) {
   begin(x.frame, lane);
   open_tile(b, lane);
   const DType t = print_.dtype(x.tensor);
-  const std::string where = fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
+  const std::string where =
+      fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
   const bool to_real = is_float(t);
   Expr element = read(b.sym, {b.axes.begin(), b.axes.end()});
-  if (is_integer(t) && CppPrinter::kind(b.dtype) == CKind::Real) element = cast(t, element);  // a state holds integers as reals
+  if (is_integer(t) && CppPrinter::kind(b.dtype) == CKind::Real)
+    element = cast(t, element);  // a state holds integers as reals
   const std::string value = print_.value_text(element, CppPrinter::kind(t));
   const std::string f = !to_real ? "store_int" : t == real_ ? "store_real" : fmt::format("store_{}", name(t));
   if (!lane) {
-    const std::string vector = to_real ? fmt::format("splat({})", value) : fmt::format("splat_int({})", value);
+    const std::string vector =
+        to_real ? fmt::format("splat({})", value) : fmt::format("splat_int({})", value);
     out_.line(fmt::format("{}({}, 1, 1, {});", f, where, vector));
   } else {
     const std::string step = print_.tensor_step(x.tensor, x.index, lane);
     TW_CHECK(!step.empty(), fmt::format("{} is stored at indices that are not affine", x.tensor.name()));
-    out_.line(fmt::format("{}({}, {}, {}, {});", f, where, step, print_.remaining(), t == DType::boolean ? "(" + value + ") & 1" : value));
+    out_.line(fmt::format("{}({}, {}, {}, {});", f, where, step, print_.remaining(),
+                          t == DType::boolean ? "(" + value + ") & 1" : value));
   }
   close_tile(b, lane);
 }
@@ -451,14 +486,15 @@ void CppKernel::op(const Mma& x) {
     TW_CHECK(!s.empty(), fmt::format("{} does not lie at constant strides", buffer.sym.name()));
     return s;
   };
-  const std::string from = b.space == Space::Local
-                               ? pointer(b)
-                               : fmt::format("{} + {}", names_.of(b.tensor), print_.tensor_offset(b.tensor, b.index));
+  const std::string from = b.space == Space::Local ? pointer(b)
+                                                   : fmt::format("{} + {}", names_.of(b.tensor),
+                                                                 print_.tensor_offset(b.tensor, b.index));
   const int64_t panel = int64_t(atom->n) * width_;
-  out_.line(fmt::format("product<{}, {}>(({} + {}) / {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});", atom->m, atom->n,
-                        lane.extent, panel - 1, panel, rows, inner.extent, pointer(d), panel_step(d, axes->lane, panel),
-                        step(d, axes->row), pointer(a), panel_step(a, axes->lane, panel), step(a, axes->inner), from,
-                        step(b, axes->row), step(b, axes->inner), x.zero ? "false" : "true"));
+  out_.line(fmt::format("product<{}, {}>(({} + {}) / {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});",
+                        atom->m, atom->n, lane.extent, panel - 1, panel, rows, inner.extent, pointer(d),
+                        panel_step(d, axes->lane, panel), step(d, axes->row), pointer(a),
+                        panel_step(a, axes->lane, panel), step(a, axes->inner), from, step(b, axes->row),
+                        step(b, axes->inner), x.zero ? "false" : "true"));
   for (Sym o : axes->outer)
     if (print_.axis(o)) out_.close();
 }

@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-const char* const cpp_prelude_text = R"CPP(
+const char* const cpp_prelude_text = R"TEXT(
 //@ always
 typedef long long int64;
 typedef $R real;
@@ -629,6 +629,6 @@ INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_pane
   }
 }
 //@ end
-)CPP";
+)TEXT";
 
 }  // namespace tilewright

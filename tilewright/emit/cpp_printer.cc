@@ -12,14 +12,17 @@ namespace {
 
 constexpr const char* reserved[] = {
     // C++
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete", "do", "double",
-    "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
-    "not", "operator", "or", "private", "protected", "public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template",
-    "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "requires",
-    "concept", "nullptr", "noexcept", "decltype", "constexpr", "asm", "main", "errno", "linux", "unix",
+    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const",
+    "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false",
+    "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "not",
+    "operator", "or", "private", "protected", "public", "register", "return", "short", "signed", "sizeof",
+    "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename",
+    "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "requires", "concept",
+    "nullptr", "noexcept", "decltype", "constexpr", "asm", "main", "errno", "linux", "unix",
     // what every kernel has
-    "words", "task", "begin", "end", "c", "p", "u", "l", "lanes", "int64", "real", "vf", "vm", "vs", "vi", "vu", "vl", "vh", "vb", "ld", "st", "fma",
-    "product", "select", "splat", "any", "all", "valid", "clamp", "iota", "gather", "scatter", "widen", "narrow", "decode", "encode", "total", "first", "inside"};
+    "words", "task", "begin", "end", "c", "p", "u", "l", "lanes", "int64", "real", "vf", "vm", "vs", "vi",
+    "vu", "vl", "vh", "vb", "ld", "st", "fma", "product", "select", "splat", "any", "all", "valid", "clamp",
+    "iota", "gather", "scatter", "widen", "narrow", "decode", "encode", "total", "first", "inside"};
 
 std::string identifier(const std::string& text) {
   std::string out;
@@ -34,17 +37,21 @@ CDialect dialect_of(DType real) {
   d.real_bits = real == DType::f64 ? 64 : 32;
   d.integer64 = "int64";
   d.real32 = d.real64 = "real";
-  for (Op op : {Op::Exp, Op::Exp2, Op::Log, Op::Log2, Op::Sqrt, Op::Rsqrt, Op::Tanh, Op::Sigmoid, Op::Erf, Op::Abs, Op::Floor, Op::Round, Op::Sign})
+  for (Op op : {Op::Exp, Op::Exp2, Op::Log, Op::Log2, Op::Sqrt, Op::Rsqrt, Op::Tanh, Op::Sigmoid, Op::Erf,
+                Op::Abs, Op::Floor, Op::Round, Op::Sign})
     d.functions[{op, CKind::Real}] = fmt::format("v_{}({{0}})", name(op));
-  for (Op op : {Op::Max, Op::Min, Op::Pow}) d.functions[{op, CKind::Real}] = fmt::format("v_{}({{0}}, {{1}})", name(op));
-  for (Op op : {Op::Max, Op::Min}) d.functions[{op, CKind::Integer}] = fmt::format("i_{}({{0}}, {{1}})", name(op));
+  for (Op op : {Op::Max, Op::Min, Op::Pow})
+    d.functions[{op, CKind::Real}] = fmt::format("v_{}({{0}}, {{1}})", name(op));
+  for (Op op : {Op::Max, Op::Min})
+    d.functions[{op, CKind::Integer}] = fmt::format("i_{}({{0}}, {{1}})", name(op));
   for (Op op : {Op::Abs, Op::Sign}) d.functions[{op, CKind::Integer}] = fmt::format("i_{}({{0}})", name(op));
   d.functions[{Op::FloorDiv, CKind::Integer}] = "i_floordiv({0}, {1})";
   d.functions[{Op::Mod, CKind::Integer}] = "i_mod({0}, {1})";
   d.functions[{Op::Select, CKind::Real}] = "select({0}, {1}, {2})";
   d.functions[{Op::Select, CKind::Integer}] = "select_int({0}, {1}, {2})";
   d.functions[{Op::Select, CKind::Boolean}] = "select_mask({0}, {1}, {2})";
-  for (DType t : {DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2}) d.casts[t] = fmt::format("round_{}({{0}})", name(t));
+  for (DType t : {DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2})
+    d.casts[t] = fmt::format("round_{}({{0}})", name(t));
   for (DType t : {DType::i64, DType::i32, DType::i8}) d.casts[t] = fmt::format("to_{}({{0}})", name(t));
   return d;
 }
@@ -100,7 +107,8 @@ CppNames::CppNames() {
 std::string CppNames::fresh(const std::string& preferred) {
   std::string plain = identifier(preferred);
   // Helpers begin with v_, i_, ld_, … followed by more; a trailing underscore keeps such names apart.
-  for (const char* prefix : {"v_", "i_", "ld_", "st_", "to_", "from_", "round_", "load_", "store_", "raw_", "sum_", "max_", "min_", "prod_", "exp2_", "log_", "splat_", "select_", "iota_"})
+  for (const char* prefix : {"v_", "i_", "ld_", "st_", "to_", "from_", "round_", "load_", "store_", "raw_",
+                             "sum_", "max_", "min_", "prod_", "exp2_", "log_", "splat_", "select_", "iota_"})
     if (plain.rfind(prefix, 0) == 0) plain += "_";
   std::string name = plain;
   for (int k = 2; !taken_.insert(name).second; ++k) name = fmt::format("{}_{}", plain, k);
@@ -113,7 +121,8 @@ const std::string& CppNames::of(Sym s, const std::string& preferred) {
   return it->second;
 }
 
-CppPrinter::CppPrinter(const Program& p, const MappedProgram& m, const MappedKernel& k, CppNames& names, DType real)
+CppPrinter::CppPrinter(const Program& p, const MappedProgram& m, const MappedKernel& k, CppNames& names,
+                       DType real)
     : CPrinter(dialect_of(real)), program_(p), mapped_(m), kernel_(k), names_(names), real_(real) {}
 
 void CppPrinter::begin(std::vector<CppAxis> axes, Sym lane, int64_t panel, int width) {
@@ -170,7 +179,9 @@ int64_t CppPrinter::step(const Buffer& b, Sym axis) const {
 std::string CppPrinter::offset(const Buffer& b) {
   std::string text;
   const auto add = [&](const std::string& term) { text += (text.empty() ? "" : " + ") + term; };
-  const auto times = [](const std::string& x, int64_t n) { return n == 1 ? x : fmt::format("{} * {}", x, n); };
+  const auto times = [](const std::string& x, int64_t n) {
+    return n == 1 ? x : fmt::format("{} * {}", x, n);
+  };
   // Slowest first: digits of large stride.
   struct Term {
     int64_t stride;
@@ -199,7 +210,8 @@ std::string CppPrinter::offset(const Buffer& b) {
       terms.push_back({digits[0].stride, times(fmt::format("{} % {}", a->var, run), digits[0].stride)});
     }
   }
-  std::stable_sort(terms.begin(), terms.end(), [](const Term& x, const Term& y) { return x.stride > y.stride; });
+  std::stable_sort(terms.begin(), terms.end(),
+                   [](const Term& x, const Term& y) { return x.stride > y.stride; });
   for (const Term& t : terms) add(t.text);
   return text.empty() ? "0" : text;
 }
@@ -210,7 +222,8 @@ Expr CppPrinter::element(Sym tensor, const std::vector<Expr>& index) const {
   for (size_t d = 0; d < dims.size(); ++d)
     for (const Argument& a : kernel_.arguments)
       if (a.kind == Argument::Kind::Stride && a.tensor == tensor && a.dim == int(d)) strides.push_back(a.sym);
-  TW_CHECK(strides.size() == dims.size(), fmt::format("strides of {} are not among the arguments", tensor.name()));
+  TW_CHECK(strides.size() == dims.size(),
+           fmt::format("strides of {} are not among the arguments", tensor.name()));
   Expr e = element_offset(dims, index, strides);
   Substitution sizes;
   for (const Axis& a : mapped_.axes)
@@ -224,7 +237,8 @@ std::string CppPrinter::tensor_offset(Sym tensor, const std::vector<Expr>& index
 
 std::string CppPrinter::tensor_step(Sym tensor, const std::vector<Expr>& index, Sym axis) {
   const auto form = affine(element(tensor, index), {axis});
-  if (!form || !same_in_all_lanes(form->coefficient[0]) || (axis == lane_ && !same_in_all_lanes(form->rest))) return {};
+  if (!form || !same_in_all_lanes(form->coefficient[0]) || (axis == lane_ && !same_in_all_lanes(form->rest)))
+    return {};
   return at_lane_0([&] { return integer(form->coefficient[0]); });
 }
 
@@ -249,7 +263,8 @@ CValue CppPrinter::symbol(Sym s) {
     if (!a->origin.empty() && a->var != "0")
       at = CValue::integer(fmt::format("{} + {}", a->origin, a->var), 64, c_precedence::sum_of_terms);
     if (!vector) return at;
-    CValue v = CValue::integer(fmt::format("iota_long + {}", wrap(at, c_precedence::product_of_factors)), 64, c_precedence::sum_of_terms);
+    CValue v = CValue::integer(fmt::format("iota_long + {}", wrap(at, c_precedence::product_of_factors)), 64,
+                               c_precedence::sum_of_terms);
     v.lanes = true;
     return v;
   }
@@ -263,7 +278,8 @@ CValue CppPrinter::read(Expr e) {
   if (!b) return read_memory(e->sym, e.args());
   TW_CHECK(e.args().size() == b->axes.size(), "a buffer is read at its own axes");
   for (size_t k = 0; k < b->axes.size(); ++k)
-    TW_CHECK(e.arg(k) == Expr(b->axes[k]), fmt::format("{} is read at {}", b->sym.name(), to_string(e.arg(k))));
+    TW_CHECK(e.arg(k) == Expr(b->axes[k]),
+             fmt::format("{} is read at {}", b->sym.name(), to_string(e.arg(k))));
   return b->space == Space::Memory ? read_memory(b->tensor, b->index) : read_local(*b);
 }
 
@@ -331,7 +347,9 @@ CValue CppPrinter::read_memory(Sym tensor, const std::vector<Expr>& index) {
   const std::string stride = tensor_step(tensor, index, lane_);
   TW_CHECK(!stride.empty(), fmt::format("lanes of {} do not lie at one stride", tensor.name()));
   v.lanes = true;
-  const std::string f = k != CKind::Real ? "load_int" : t == real_ ? "load_real" : fmt::format("load_{}", name(t));
+  const std::string f = k != CKind::Real ? "load_int"
+                        : t == real_     ? "load_real"
+                                         : fmt::format("load_{}", name(t));
   v.text = fmt::format("{}({} + {}, {}, {})", f, base, where, stride, remaining());
   if (k == CKind::Boolean) v.text = fmt::format("to_mask({} != 0)", v.text);
   return v;
@@ -367,7 +385,8 @@ CValue CppPrinter::convert_lanes(CValue v, CKind k) const {
                                    : fmt::format("to_mask({} != 0)", wrap(v, c_precedence::equality + 1));
     out.precedence = from == CKind::Real ? c_precedence::equality : c_precedence::primary;
   } else if (k == CKind::Real) {
-    out.text = from == CKind::Integer ? fmt::format("to_real({})", v.text) : fmt::format("select({}, splat(1), splat(0))", v.text);
+    out.text = from == CKind::Integer ? fmt::format("to_real({})", v.text)
+                                      : fmt::format("select({}, splat(1), splat(0))", v.text);
   } else if (from == CKind::Integer) {
     out.text = v.bits == 64 ? v.text : fmt::format("to_long({})", v.text);
     out.precedence = v.bits == 64 ? v.precedence : c_precedence::primary;
@@ -380,7 +399,8 @@ CValue CppPrinter::convert_lanes(CValue v, CKind k) const {
 
 CValue CppPrinter::value_as(Expr e, CKind k) {
   CValue v = value(e);
-  v = k == CKind::Real && v.kind == CKind::Integer && !v.literal ? real_of_integer(e, std::move(v)) : as(std::move(v), k);
+  v = k == CKind::Real && v.kind == CKind::Integer && !v.literal ? real_of_integer(e, std::move(v))
+                                                                 : as(std::move(v), k);
   if (lane_ && !scalar_ && !v.lanes) v = splat(std::move(v));
   return v;
 }
@@ -401,7 +421,8 @@ CValue CppPrinter::lane_bound(Op op, Expr d, int64_t coefficient) {
   const Expr bound = coefficient == 1 ? difference(0, d) : d;
   const std::string text = at_lane_0([&] { return integer(bound); });
   const char* symbol = op == Op::Eq ? "==" : op == Op::Ne ? "!=" : coefficient == 1 ? ">=" : "<=";
-  CValue v = CValue::boolean(fmt::format("iota {} clamp({})", symbol, text), op == Op::Le ? c_precedence::relation : c_precedence::equality);
+  CValue v = CValue::boolean(fmt::format("iota {} clamp({})", symbol, text),
+                             op == Op::Le ? c_precedence::relation : c_precedence::equality);
   v.lanes = true;
   return v;
 }
@@ -427,7 +448,9 @@ CValue CppPrinter::narrow_equality(Op op, Expr a, Expr b, bool& done) {
   }
   if (!x.is(Op::Read) || !y.is(Op::Read)) return {};
   CValue vx = value(x), vy = value(y);
-  if (vx.kind != CKind::Integer || vy.kind != CKind::Integer || vx.bits != 32 || vy.bits != 32 || !(vx.lanes || vy.lanes)) return {};
+  if (vx.kind != CKind::Integer || vy.kind != CKind::Integer || vx.bits != 32 || vy.bits != 32 ||
+      !(vx.lanes || vy.lanes))
+    return {};
   done = true;
   CValue v = CValue::boolean(fmt::format("to_mask({} {} {})", vx.text, op == Op::Eq ? "==" : "!=", vy.text));
   v.lanes = true;
@@ -435,14 +458,16 @@ CValue CppPrinter::narrow_equality(Op op, Expr a, Expr b, bool& done) {
 }
 
 CValue CppPrinter::comparison(Op op, Expr a, Expr b) {
-  if (!lane_ || scalar_ || (same_in_all_lanes(a) && same_in_all_lanes(b))) return CPrinter::comparison(op, a, b);
+  if (!lane_ || scalar_ || (same_in_all_lanes(a) && same_in_all_lanes(b)))
+    return CPrinter::comparison(op, a, b);
   if (is_integer(a) && is_integer(b)) {
     // a <= b is 0 <= b − a; a < b is 0 <= b − a − 1.
     Expr d = difference(b, a);
     if (op == Op::Lt) d = make(Op::Add, {d, Expr(-1)});
     const auto form = affine(d, {lane_});
     const auto c = form ? form->coefficient[0].rational() : std::nullopt;
-    if (c && (*c == Rational(1) || *c == Rational(-1)) && same_in_all_lanes(form->rest)) return lane_bound(op == Op::Lt ? Op::Le : op, d, c->num());
+    if (c && (*c == Rational(1) || *c == Rational(-1)) && same_in_all_lanes(form->rest))
+      return lane_bound(op == Op::Lt ? Op::Le : op, d, c->num());
   }
   if (op == Op::Eq || op == Op::Ne) {
     bool done = false;

@@ -24,9 +24,9 @@ class CppNames {
 /// How an axis runs in the op at hand.
 struct CppAxis {
   Sym axis;
-  std::string origin;   ///< global index of local coordinate 0; empty: 0
-  std::string var;      ///< local coordinate
-  std::string extent;   ///< of the tile that exists
+  std::string origin;  ///< global index of local coordinate 0; empty: 0
+  std::string var;     ///< local coordinate
+  std::string extent;  ///< of the tile that exists
 };
 
 /// Prints expressions of an op. Along the lane axis values are vectors: element l belongs to local coordinate var + l.
@@ -51,11 +51,15 @@ class CppPrinter : public CPrinter {
   /// Converted to `kind`, a vector if the op has lanes.
   CValue value_as(Expr e, CKind kind);
   /// Its text; in parentheses unless it binds at least as tightly as `precedence`.
-  std::string value_text(Expr e, CKind kind, int precedence = 0) { return wrap(value_as(e, kind), precedence); }
+  std::string value_text(Expr e, CKind kind, int precedence = 0) {
+    return wrap(value_as(e, kind), precedence);
+  }
   const Buffer* buffer(Sym s) const;
   DType dtype(Sym tensor) const;
   /// Kind of the elements of a dtype.
-  static CKind kind(DType t) { return t == DType::boolean ? CKind::Boolean : is_float(t) ? CKind::Real : CKind::Integer; }
+  static CKind kind(DType t) {
+    return t == DType::boolean ? CKind::Boolean : is_float(t) ? CKind::Real : CKind::Integer;
+  }
   /// Runs `f` with the lane axis standing for its coordinate at lane 0.
   template <class F>
   auto at_lane_0(F f) {

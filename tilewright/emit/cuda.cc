@@ -8,7 +8,8 @@
 namespace tilewright {
 
 std::string emit_cuda(const Program& elaborated, const MappedProgram& m) {
-  if (const std::vector<std::string> faults = misplaced(m); !faults.empty()) TW_CHECK(false, "a misplaced program is printed: " + faults[0]);
+  if (const std::vector<std::string> faults = misplaced(m); !faults.empty())
+    TW_CHECK(false, "a misplaced program is printed: " + faults[0]);
   cuda_text::Helpers helpers;
   std::string kernels;
   for (const MappedKernel& k : m.kernels) {
@@ -16,7 +17,10 @@ std::string emit_cuda(const Program& elaborated, const MappedProgram& m) {
     kernels += "\n" + kernel.text();
   }
   helpers.use_from(kernels);
-  std::string out = fmt::format("// {}: CUDA for sm_90a, generated from its definition. Compiles with NVRTC or nvcc; includes nothing.\n", m.name);
+  std::string out = fmt::format(
+      "// {}: CUDA for sm_90a, generated from its definition. Compiles with NVRTC or nvcc; includes "
+      "nothing.\n",
+      m.name);
   out += "#pragma nv_diag_suppress 177, 550\n";
   out += "struct __align__(64) TensorMap { unsigned long long words[16]; };\n\n";
   return out + helpers.text() + kernels;

@@ -48,7 +48,8 @@ std::string CudaKernel::element_address(Sym tensor, const std::vector<Expr>& ind
     for (Sym axis : dims[d].pieces) {
       const CValue v = printer.as(printer.value(index[piece++]), CKind::Integer);
       position = position.empty() ? CPrinter::wrap(v, c_precedence::unary)
-                                  : fmt::format("({} * {} + {})", position, size_text(axis.size()), CPrinter::wrap(v, c_precedence::product_of_factors));
+                                  : fmt::format("({} * {} + {})", position, size_text(axis.size()),
+                                                CPrinter::wrap(v, c_precedence::product_of_factors));
     }
     if (position.empty()) continue;
     for (const Argument& a : kernel_.arguments)
@@ -58,7 +59,8 @@ std::string CudaKernel::element_address(Sym tensor, const std::vector<Expr>& ind
   return join_sum(terms);
 }
 
-std::vector<std::string> CudaKernel::inside(Sym tensor, const std::vector<Expr>& index, const Nest& nest, int64_t slack) {
+std::vector<std::string> CudaKernel::inside(Sym tensor, const std::vector<Expr>& index, const Nest& nest,
+                                            int64_t slack) {
   std::vector<std::string> terms;
   size_t piece = 0;
   CudaPrinter printer(*this, 32, 32);
@@ -70,18 +72,23 @@ std::vector<std::string> CudaKernel::inside(Sym tensor, const std::vector<Expr>&
       const std::string size = size_text(axis.size());
       // A scalar axis of the grid is inside by the number of blocks; a whole axis without padding by its literal size.
       bool sure = false;
-      for (const KernelAxis& g : kernel_.grid) sure = sure || (g.block == 1 && e == Expr(g.index) && g.index == axis);
+      for (const KernelAxis& g : kernel_.grid)
+        sure = sure || (g.block == 1 && e == Expr(g.index) && g.index == axis);
       const int at = e.is(Op::Symbol) ? nest.find(e->sym) : -1;
       if (at >= 0 && e->sym == axis) {
         for (const Axis& a : mapped_.axes)
-          if (a.index == axis && a.baked() && a.size.rational()->num() == nest.axes[at].extent && nest.axes[at].origin == "0") sure = true;
+          if (a.index == axis && a.baked() && a.size.rational()->num() == nest.axes[at].extent &&
+              nest.axes[at].origin == "0")
+            sure = true;
       }
       if (sure) continue;
       const CValue v = printer.as(printer.value(e), CKind::Integer);
       const bool plain = e.is(Op::Symbol);
-      if (!plain && !provably_nonnegative(e)) terms.push_back(fmt::format("{} >= 0", CPrinter::wrap(v, c_precedence::shift)));
+      if (!plain && !provably_nonnegative(e))
+        terms.push_back(fmt::format("{} >= 0", CPrinter::wrap(v, c_precedence::shift)));
       if (last && slack > 0)
-        terms.push_back(fmt::format("{} + {} < {}", CPrinter::wrap(v, c_precedence::sum_of_terms), slack, size));
+        terms.push_back(
+            fmt::format("{} + {} < {}", CPrinter::wrap(v, c_precedence::sum_of_terms), slack, size));
       else
         terms.push_back(fmt::format("{} < {}", CPrinter::wrap(v, c_precedence::shift), size));
     }
@@ -95,8 +102,9 @@ std::vector<std::string> CudaKernel::clips(const Nest& nest, int64_t slack, Sym 
     if (!a.clip) continue;
     if (auto r = a.clip.rational(); r && r->num() >= a.extent) continue;
     const std::string in = names_.of(a.axis) + "_in";
-    terms.push_back(a.axis == slack_axis && slack ? fmt::format("{} + {} < {}", in, slack, constant_int(a.clip))
-                                                  : fmt::format("{} < {}", in, constant_int(a.clip)));
+    terms.push_back(a.axis == slack_axis && slack
+                        ? fmt::format("{} + {} < {}", in, slack, constant_int(a.clip))
+                        : fmt::format("{} < {}", in, constant_int(a.clip)));
   }
   return terms;
 }
@@ -121,7 +129,8 @@ void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
   std::vector<size_t> order;
   for (size_t a = b.axes.size(); a-- > 0;) order.push_back(a);
   if (!o.index.empty()) {
-    auto inner = std::find_if(order.begin(), order.end(), [&](size_t a) { return depends_on(o.index.back(), b.axes[a]); });
+    auto inner = std::find_if(order.begin(), order.end(),
+                              [&](size_t a) { return depends_on(o.index.back(), b.axes[a]); });
     if (inner != order.end()) std::rotate(order.begin(), inner, inner + 1);
   }
   int64_t total = 1;
@@ -130,7 +139,8 @@ void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
   out.line(fmt::format("{0}* const {1} = {2};", storage_type(b.dtype), to, local_text_.at(o.buffer)));
   out.line("#pragma unroll 8");
   const std::string element_number = names_.fresh("element");
-  out.open(fmt::format("for (int {0} = thread; {0} < {1}; {0} += {2})", element_number, total, role_->threads));
+  out.open(
+      fmt::format("for (int {0} = thread; {0} < {1}; {0} += {2})", element_number, total, role_->threads));
   int64_t step = 1;
   for (size_t a : order) {
     const int64_t extent = b.layout.shape()[a];
@@ -139,16 +149,20 @@ void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
     out.line(fmt::format("const int {}_in = {};", names_.of(b.axes[a]), value));
     step *= extent;
   }
-  for (const NestAxis& a : nest.axes) out.line(fmt::format("const int {0} = {1};", names_.of(a.axis), join_sum({a.origin, names_.of(a.axis) + "_in"})));
+  for (const NestAxis& a : nest.axes)
+    out.line(fmt::format("const int {0} = {1};", names_.of(a.axis),
+                         join_sum({a.origin, names_.of(a.axis) + "_in"})));
   std::vector<std::string> conditions = inside(o.tensor, o.index, nest, 0);
   for (const std::string& c : clips(nest, 0, {})) conditions.push_back(c);
   if (o.present) conditions.push_back("(" + scalar_bool(o.present) + ")");
   std::vector<std::string> local;
   for (Sym a : b.axes) local.push_back(names_.of(a) + "_in");
-  const std::string element = fmt::format("{}[{}]", names_.of(o.tensor), element_address(o.tensor, o.index, nest));
+  const std::string element =
+      fmt::format("{}[{}]", names_.of(o.tensor), element_address(o.tensor, o.index, nest));
   std::string value = element, zero = "0";
   if (from != b.dtype) value = store_value(b.dtype, load_value(from, element));
-  if (!conditions.empty()) value = fmt::format("{} ? {} : ({}){}", join_and(conditions), value, storage_type(b.dtype), zero);
+  if (!conditions.empty())
+    value = fmt::format("{} ? {} : ({}){}", join_and(conditions), value, storage_type(b.dtype), zero);
   out.line(fmt::format("{}[{}] = {};", to, local_offset(b, local), value));
   out.close();
   nest_ = nullptr;
@@ -164,8 +178,8 @@ void CudaKernel::copy_to_registers(const Copy& o, Lines& out) {
   const bool pairs = packed(b);
   const int64_t run = inner && inner->step == 1 ? inner->extent : 1;
   const int64_t width = std::min<int64_t>(16, run * bytes(from));
-  const bool vector = o.atom == "copy.vector" && from == b.dtype && run > 1 && !o.present && width * bytes(from) > 0 && !vector_type(width).empty() &&
-                      (bytes(from) == 4 || pairs);
+  const bool vector = o.atom == "copy.vector" && from == b.dtype && run > 1 && !o.present &&
+                      width * bytes(from) > 0 && !vector_type(width).empty() && (bytes(from) == 4 || pairs);
   auto whole = [&](bool as_vector) {
     // The element at the innermost digit's zero, then its neighbours.
     const int64_t per = as_vector ? width / bytes(from) : 1;
@@ -177,10 +191,13 @@ void CudaKernel::copy_to_registers(const Copy& o, Lines& out) {
   };
   const size_t outer = nest.loops.empty() ? 0 : nest.loops.size() - 1;
   auto element = [&](Lines& to, const std::string& target) {
-    const std::string value = load_value(from, fmt::format("{}[{}]", names_.of(o.tensor), element_address(o.tensor, o.index, nest)));
+    const std::string value = load_value(
+        from, fmt::format("{}[{}]", names_.of(o.tensor), element_address(o.tensor, o.index, nest)));
     const std::string conditions = whole(false);
-    std::string text = conditions.empty() ? value : fmt::format("{} ? {} : ({})0", conditions, value, element_type(b.dtype));
-    if (from != b.dtype && is_float(b.dtype) && bytes(b.dtype) < 4) text = load_value(b.dtype, store_value(b.dtype, text));
+    std::string text =
+        conditions.empty() ? value : fmt::format("{} ? {} : ({})0", conditions, value, element_type(b.dtype));
+    if (from != b.dtype && is_float(b.dtype) && bytes(b.dtype) < 4)
+      text = load_value(b.dtype, store_value(b.dtype, text));
     to.line(fmt::format("{} = {};", target, text));
   };
   const std::string offset = register_offset(b, nest);
@@ -205,7 +222,8 @@ void CudaKernel::copy_to_registers(const Copy& o, Lines& out) {
     coordinates(nest, out);
     const std::string conditions = whole(true);
     if (!conditions.empty()) out.open(fmt::format("if ({})", conditions));
-    out.line(fmt::format("const {0} w = *(const {0}*)({1} + ({2}));", vector_type(width), names_.of(o.tensor), element_address(o.tensor, o.index, nest)));
+    out.line(fmt::format("const {0} w = *(const {0}*)({1} + ({2}));", vector_type(width), names_.of(o.tensor),
+                         element_address(o.tensor, o.index, nest)));
     const int64_t words = width / 4;
     const char* part[] = {".x", ".y", ".z", ".w"};
     for (int64_t k = 0; k < words; ++k) {
@@ -213,8 +231,9 @@ void CudaKernel::copy_to_registers(const Copy& o, Lines& out) {
       if (pairs)
         out.line(fmt::format("{}[({}) / 2 + {}] = {};", name, offset, k, word));
       else
-        out.line(fmt::format("{}[({}) + {}] = {};", name, offset, k,
-                             b.dtype == DType::f32 ? fmt::format("__uint_as_float({})", word) : "(int)" + word));
+        out.line(
+            fmt::format("{}[({}) + {}] = {};", name, offset, k,
+                        b.dtype == DType::f32 ? fmt::format("__uint_as_float({})", word) : "(int)" + word));
     }
     if (conditions.empty()) {
       out.close();
@@ -236,8 +255,9 @@ void CudaKernel::copy_to_registers(const Copy& o, Lines& out) {
     helpers_.use(b.dtype == DType::f16 ? "tw_f16" : "tw_bf16");
     if (!vector) out.line(fmt::format("const int {} = first;", inner->var));
     out.line("#pragma unroll");
-    out.line(fmt::format("for (int k = 0; k < {0}; ++k) {1}[({2}) / 2 + k] = tw_pack_{3}({4}[2 * k], {4}[2 * k + 1]);", per / 2, name, offset,
-                         tilewright::name(b.dtype), element_array));
+    out.line(fmt::format(
+        "for (int k = 0; k < {0}; ++k) {1}[({2}) / 2 + k] = tw_pack_{3}({4}[2 * k], {4}[2 * k + 1]);",
+        per / 2, name, offset, tilewright::name(b.dtype), element_array));
   } else {
     out.line("#pragma unroll");
     out.open(fmt::format("for (int k = 0; k < {}; ++k)", per));
@@ -263,7 +283,8 @@ void CudaKernel::store(const StoreOut& o, Lines& out) {
   const DigitLoop* inner = nest.loops.empty() ? nullptr : &nest.loops.back();
   const int64_t run = inner && inner->step == 1 ? inner->extent : 1;
   const int64_t width = std::min<int64_t>(16, run * bytes(to));
-  const bool vector = o.atom == "store.vector" && run > 1 && !vector_type(width).empty() && width >= 4 && is_float(to) && bytes(to) <= 4 && bytes(to) >= 2;
+  const bool vector = o.atom == "store.vector" && run > 1 && !vector_type(width).empty() && width >= 4 &&
+                      is_float(to) && bytes(to) <= 4 && bytes(to) >= 2;
   const int64_t per = vector ? width / bytes(to) : 1;
   const std::string guard = replica_guard(b);
   out.open(guard.empty() ? "" : fmt::format("if ({})", guard));
@@ -276,14 +297,15 @@ void CudaKernel::store(const StoreOut& o, Lines& out) {
   };
   auto conditions = [&](int64_t slack) {
     std::vector<std::string> terms = inside(o.tensor, o.index, nest, slack);
-    for (const std::string& c : clips(nest, slack, inner ? nest.axes[inner->axis].axis : Sym())) terms.push_back(c);
+    for (const std::string& c : clips(nest, slack, inner ? nest.axes[inner->axis].axis : Sym()))
+      terms.push_back(c);
     return join_and(terms);
   };
   const std::string& tensor = names_.of(o.tensor);
   auto one = [&](Lines& lines) {
     const std::string where = conditions(0);
-    lines.line(fmt::format("{}{}[{}] = {};", where.empty() ? "" : fmt::format("if ({}) ", where), tensor, element_address(o.tensor, o.index, nest),
-                           store_value(to, value_of())));
+    lines.line(fmt::format("{}{}[{}] = {};", where.empty() ? "" : fmt::format("if ({}) ", where), tensor,
+                           element_address(o.tensor, o.index, nest), store_value(to, value_of())));
   };
   if (!vector) {
     open_loops(nest, 0, nest.loops.size(), out);
@@ -319,7 +341,8 @@ void CudaKernel::store(const StoreOut& o, Lines& out) {
     std::string made;
     for (const std::string& w : words) made += (made.empty() ? "" : ", ") + w;
     if (words.size() > 1) made = fmt::format("make_uint{}({})", words.size(), made);
-    out.line(fmt::format("*({}*)({} + ({})) = {};", vector_type(width), tensor, element_address(o.tensor, o.index, nest), made));
+    out.line(fmt::format("*({}*)({} + ({})) = {};", vector_type(width), tensor,
+                         element_address(o.tensor, o.index, nest), made));
     if (!all.empty()) {
       out.chain("else");
       out.line("#pragma unroll");
@@ -327,8 +350,8 @@ void CudaKernel::store(const StoreOut& o, Lines& out) {
       out.line(fmt::format("const int {} = first + k;", inner->var));
       coordinates(nest, out);
       const std::string where = conditions(0);
-      out.line(fmt::format("if ({}) {}[{}] = {};", where.empty() ? "true" : where, tensor, element_address(o.tensor, o.index, nest),
-                           store_value(to, "element[k]")));
+      out.line(fmt::format("if ({}) {}[{}] = {};", where.empty() ? "true" : where, tensor,
+                           element_address(o.tensor, o.index, nest), store_value(to, "element[k]")));
       out.close();
       out.close();
     }

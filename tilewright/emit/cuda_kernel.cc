@@ -55,7 +55,8 @@ CDialect make_dialect(int real_bits, int integer_bits, bool exact) {
 }
 
 bool stores_wide(const Program& p) {
-  return std::any_of(p.outputs.begin(), p.outputs.end(), [](const Output& o) { return mantissa_bits(o.dtype) > 10; });
+  return std::any_of(p.outputs.begin(), p.outputs.end(),
+                     [](const Output& o) { return mantissa_bits(o.dtype) > 10; });
 }
 
 }  // namespace
@@ -64,21 +65,24 @@ CudaPrinter::CudaPrinter(CudaKernel& k, int real_bits, int integer_bits)
     : CPrinter(make_dialect(real_bits, integer_bits, stores_wide(k.program_))), k_(k) {}
 
 CValue CudaPrinter::symbol(Sym s) {
-  if (auto it = k_.index_text_.find(s); it != k_.index_text_.end()) return CValue::integer(it->second, 32, c_precedence::primary);
+  if (auto it = k_.index_text_.find(s); it != k_.index_text_.end())
+    return CValue::integer(it->second, 32, c_precedence::primary);
   if (s.kind() == SymbolKind::Size) return CValue::integer(k_.size_text(s), 32);
   if (s.kind() == SymbolKind::Index) {
     // Outside of the range of the op: the first element of the block.
     for (const KernelAxis& a : k_.kernel_.grid)
       if (a.index == s)
         return a.block == 1 ? CValue::integer(k_.names_.of(a.counter), 32)
-                            : CValue::integer(fmt::format("{} * {}", k_.names_.of(a.counter), a.block), 32, c_precedence::product_of_factors);
+                            : CValue::integer(fmt::format("{} * {}", k_.names_.of(a.counter), a.block), 32,
+                                              c_precedence::product_of_factors);
     TW_CHECK(false, fmt::format("index {} has no value here", s.name()));
   }
   const bool integer = s.info().integer;
   // Arguments that are scalars come as f64 words.
   for (const Argument& a : k_.kernel_.arguments)
     if (a.kind == Argument::Kind::Scalar && a.sym == s)
-      return integer ? CValue::integer(k_.names_.of(s), 64) : CValue::real(fmt::format("{}", k_.names_.of(s)), dialect().real_bits);
+      return integer ? CValue::integer(k_.names_.of(s), 64)
+                     : CValue::real(fmt::format("{}", k_.names_.of(s)), dialect().real_bits);
   return CValue::integer(k_.names_.of(s), 32);
 }
 
@@ -94,14 +98,16 @@ CValue CudaPrinter::read(Expr e) {
     if (b.space != Space::Memory) {
       TW_CHECK(k_.nest_, fmt::format("tile {} is read where no coordinates are", s.name()));
       for (size_t a = 0; a < b.axes.size(); ++a)
-        TW_CHECK(e.arg(a) == Expr(b.axes[a]), fmt::format("tile {} is read at {}, not at its own axes", s.name(), to_string(e.arg(a))));
+        TW_CHECK(e.arg(a) == Expr(b.axes[a]),
+                 fmt::format("tile {} is read at {}, not at its own axes", s.name(), to_string(e.arg(a))));
       if (auto it = k_.replaced_.find(s); it != k_.replaced_.end()) return typed(b.dtype, it->second);
       if (b.space == Space::Registers) {
         const std::string offset = k_.register_offset(b, *k_.nest_);
         const std::string& name = k_.names_.of(s);
         if (k_.packed(b)) {
           k_.helpers_.use(b.dtype == DType::f16 ? "tw_f16" : "tw_bf16");
-          return typed(b.dtype, fmt::format("tw_half_{}({}[({}) >> 1], ({}) & 1)", tilewright::name(b.dtype), name, offset, offset));
+          return typed(b.dtype, fmt::format("tw_half_{}({}[({}) >> 1], ({}) & 1)", tilewright::name(b.dtype),
+                                            name, offset, offset));
         }
         return typed(b.dtype, fmt::format("{}[{}]", name, offset));
       }
@@ -111,7 +117,8 @@ CValue CudaPrinter::read(Expr e) {
         TW_CHECK(at >= 0, fmt::format("axis {} of {} is not in the range", a.name(), s.name()));
         local.push_back(k_.names_.of(a) + "_in");
       }
-      return typed(b.dtype, k_.load_value(b.dtype, fmt::format("{}[{}]", k_.local_text_.at(s), k_.local_offset(b, local))));
+      return typed(b.dtype, k_.load_value(b.dtype, fmt::format("{}[{}]", k_.local_text_.at(s),
+                                                               k_.local_offset(b, local))));
     }
   }
   // An array in memory, at any integer indices.
@@ -132,14 +139,17 @@ CValue CudaPrinter::read(Expr e) {
   for (const Workspace& w : k_.mapped_.workspaces)
     if (w.sym == tensor) t = w.dtype;
   static const Nest none;
-  return typed(t, k_.load_value(t, fmt::format("{}[{}]", k_.names_.of(tensor), k_.element_address(tensor, index, k_.nest_ ? *k_.nest_ : none))));
+  return typed(t,
+               k_.load_value(t, fmt::format("{}[{}]", k_.names_.of(tensor),
+                                            k_.element_address(tensor, index, k_.nest_ ? *k_.nest_ : none))));
 }
 
 CudaKernel::CudaKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, Helpers& helpers)
     : program_(p), mapped_(m), kernel_(k), helpers_(helpers) {}
 
 bool CudaKernel::has_buffer(Sym s) const {
-  return std::any_of(kernel_.buffers.begin(), kernel_.buffers.end(), [&](const Buffer& b) { return b.sym == s; });
+  return std::any_of(kernel_.buffers.begin(), kernel_.buffers.end(),
+                     [&](const Buffer& b) { return b.sym == s; });
 }
 
 bool CudaKernel::packed(const Buffer& b) const {
@@ -193,7 +203,8 @@ std::string CudaKernel::store_value(DType t, const std::string& value) {
     case DType::f16: helpers_.use("tw_f16"); return fmt::format("tw_to_f16({})", value);
     case DType::bf16: helpers_.use("tw_bf16"); return fmt::format("tw_to_bf16({})", value);
     case DType::f8e4m3: helpers_.use("tw_f8"); return fmt::format("tw_to_f8e4m3({})", value);
-    case DType::f8e5m2: throw UserError(Span{}, "writing f8e5m2 is not supported on sm_90a", "write f16 or f8e4m3");
+    case DType::f8e5m2:
+      throw UserError(Span{}, "writing f8e5m2 is not supported on sm_90a", "write f16 or f8e4m3");
     case DType::i8: return fmt::format("(signed char)({})", value);
     case DType::boolean: return fmt::format("(unsigned char)(({}) ? 1 : 0)", value);
     default: return value;
@@ -223,20 +234,26 @@ std::string CudaKernel::scalar_bool(Expr e) {
 
 void CudaKernel::header(Lines& out) {
   std::string title = fmt::format("// {}: one block for each of", kernel_.name);
-  for (const KernelAxis& a : kernel_.grid) title += fmt::format(" {}{}", a.index.name(), a.block > 1 ? fmt::format("/{}", a.block) : "");
+  for (const KernelAxis& a : kernel_.grid)
+    title += fmt::format(" {}{}", a.index.name(), a.block > 1 ? fmt::format("/{}", a.block) : "");
   out.line(title + (kernel_.heaviest_first ? ", the last axis from its end" : ""));
   for (const Role& r : kernel_.roles)
-    out.line(fmt::format("//   {}: {} threads{}", r.name, r.threads, r.registers ? fmt::format(", {} registers each", r.registers) : ""));
+    out.line(fmt::format("//   {}: {} threads{}", r.name, r.threads,
+                         r.registers ? fmt::format(", {} registers each", r.registers) : ""));
   for (const Buffer& b : kernel_.buffers) {
     std::string axes;
     for (size_t a = 0; a < b.axes.size(); ++a) axes += fmt::format("{}{}", a ? ", " : "", b.axes[a].name());
-    const char* space = b.space == Space::Local ? "shared" : b.space == Space::Registers ? "registers" : "memory";
+    const char* space = b.space == Space::Local       ? "shared"
+                        : b.space == Space::Registers ? "registers"
+                                                      : "memory";
     out.line(fmt::format("//   {}[{}] {} {}{}{}", names_.of(b.sym), axes, name(b.dtype), space,
-                         b.slots > 1 ? fmt::format(", ring of {}", b.slots) : "", b.comment.empty() ? "" : ": " + b.comment));
+                         b.slots > 1 ? fmt::format(", ring of {}", b.slots) : "",
+                         b.comment.empty() ? "" : ": " + b.comment));
   }
   out.open(fmt::format("struct {}_words", kernel_.name));
   for (const Argument& a : kernel_.arguments)
-    out.line(fmt::format("{} {};", a.kind == Argument::Kind::Scalar ? "double" : "long long", names_.of(a.sym)));
+    out.line(
+        fmt::format("{} {};", a.kind == Argument::Kind::Scalar ? "double" : "long long", names_.of(a.sym)));
   out.close("};");
 }
 
@@ -275,9 +292,12 @@ void CudaKernel::unpack_words(Lines& out) {
         break;
       }
       case Argument::Kind::Size: out.line(fmt::format("const int {0} = (int)words.{0};", n)); break;
-      case Argument::Kind::Error: out.line(fmt::format("long long* const {0} = (long long*)words.{0};", n)); break;
+      case Argument::Kind::Error:
+        out.line(fmt::format("long long* const {0} = (long long*)words.{0};", n));
+        break;
       case Argument::Kind::Scalar:
-        out.line(fmt::format("const {0} {1} = ({0})words.{1};", a.sym.info().integer ? "long long" : "float", n));
+        out.line(
+            fmt::format("const {0} {1} = ({0})words.{1};", a.sym.info().integer ? "long long" : "float", n));
         break;
     }
   }
@@ -290,8 +310,10 @@ void CudaKernel::decode_grid(Lines& out) {
     const KernelAxis& a = kernel_.grid[k];
     const std::string& counter = names_.of(a.counter);
     const std::string size = size_text(a.index.size());
-    const std::string count = a.block == 1 ? size : fmt::format("{} / {}", size[0] == '(' ? size : size, a.block);
-    const std::string blocks = a.block == 1 ? size : fmt::format("(({} + {}) / {})", size, a.block - 1, a.block);
+    const std::string count =
+        a.block == 1 ? size : fmt::format("{} / {}", size[0] == '(' ? size : size, a.block);
+    const std::string blocks =
+        a.block == 1 ? size : fmt::format("(({} + {}) / {})", size, a.block - 1, a.block);
     (void)count;
     const bool last = k + 1 == kernel_.grid.size(), first = k == 0;
     const std::string n = names_.fresh(counter + "s");
@@ -311,7 +333,8 @@ void CudaKernel::init_signals(Lines& out) {
     const Channel& channel = kernel_.channels[c];
     for (int slot = 0; slot < channel.slots; ++slot) {
       const int64_t at = kernel_.signal_offset(int(c)) + 16 * slot;
-      out.line(fmt::format("tw_signal_init(local_at + {}, {});  // {}, slot {}: full", at, channel.full_arrivals, channel.name, slot));
+      out.line(fmt::format("tw_signal_init(local_at + {}, {});  // {}, slot {}: full", at,
+                           channel.full_arrivals, channel.name, slot));
       out.line(fmt::format("tw_signal_init(local_at + {}, {});  // empty", at + 8, channel.empty_arrivals));
     }
   }
@@ -324,7 +347,8 @@ bool CudaKernel::single_thread(const Ops& list) const {
   return std::all_of(list.begin(), list.end(), [&](const MappedOp& o) {
     if (auto* l = std::get_if<MappedLoop>(&o.node)) return single_thread(l->body);
     if (auto* i = std::get_if<If>(&o.node)) return single_thread(i->then) && single_thread(i->otherwise);
-    return std::holds_alternative<Define>(o.node) || std::holds_alternative<Wait>(o.node) || std::holds_alternative<CopyAsync>(o.node);
+    return std::holds_alternative<Define>(o.node) || std::holds_alternative<Wait>(o.node) ||
+           std::holds_alternative<CopyAsync>(o.node);
   });
 }
 
@@ -345,7 +369,8 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
   open_group_.clear();
   if (r.registers > 0) {
     const int64_t cap = register_file / kernel_.threads() / 8 * 8;
-    out.line(fmt::format("asm volatile(\"setmaxnreg.{}.sync.aligned.u32 {};\");", r.registers > cap ? "inc" : "dec", r.registers));
+    out.line(fmt::format("asm volatile(\"setmaxnreg.{}.sync.aligned.u32 {};\");",
+                         r.registers > cap ? "inc" : "dec", r.registers));
   }
   role_is_one_thread_ = single_thread(r.body);
   if (role_is_one_thread_) {
@@ -354,9 +379,11 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
     out.close();
     return;
   }
-  out.line(first_thread == 0 ? "const int thread = threadIdx.x;" : fmt::format("const int thread = threadIdx.x - {};", first_thread));
+  out.line(first_thread == 0 ? "const int thread = threadIdx.x;"
+                             : fmt::format("const int thread = threadIdx.x - {};", first_thread));
   out.line("const int lane = thread & 31;");
-  out.line(first_thread == 0 ? "const int warp = warp_of_block;" : fmt::format("const int warp = warp_of_block - {};", first_thread / 32));
+  out.line(first_thread == 0 ? "const int warp = warp_of_block;"
+                             : fmt::format("const int warp = warp_of_block - {};", first_thread / 32));
   out.line(fmt::format("const int group = warp / {};", std::max(1, r.group / 32)));
   declare_registers(r, out);
   ops(r.body, out);
@@ -370,7 +397,8 @@ std::string CudaKernel::text() {
   for (const Buffer& b : kernel_.buffers) names_.of(b.sym);
   header(out);
   std::string parameters;
-  for (size_t k = 0; k < kernel_.tensor_maps.size(); ++k) parameters += fmt::format("const __grid_constant__ TensorMap map{}, ", k);
+  for (size_t k = 0; k < kernel_.tensor_maps.size(); ++k)
+    parameters += fmt::format("const __grid_constant__ TensorMap map{}, ", k);
   parameters += fmt::format("const __grid_constant__ {}_words words", kernel_.name);
   out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)", kernel_.threads()));
   out.open(fmt::format("{}({})", kernel_.name, parameters));

@@ -10,21 +10,21 @@ namespace tilewright::cuda_text {
 
 /// One loop over a digit of an axis that registers hold.
 struct DigitLoop {
-  int axis = 0;        ///< index into Nest::axes
+  int axis = 0;  ///< index into Nest::axes
   int64_t extent = 1, step = 1;
-  int64_t order = 0;   ///< offset stride in the widest buffer: larger ones go outside
+  int64_t order = 0;  ///< offset stride in the widest buffer: larger ones go outside
   std::string var;
 };
 
 /// An axis of an op's range.
 struct NestAxis {
   Sym axis;
-  std::string origin;   ///< global index of local coordinate 0 (int)
-  std::string owner;    ///< what the thread number contributes to the local coordinate; "" for none
+  std::string origin;  ///< global index of local coordinate 0 (int)
+  std::string owner;   ///< what the thread number contributes to the local coordinate; "" for none
   std::vector<Digit> owner_digits;
-  int64_t extent = 1;   ///< of the tile
-  Expr clip;            ///< run-time extent of the frame, or null
-  bool held = false;    ///< a register buffer distributes it; else `sequential` says how it runs
+  int64_t extent = 1;      ///< of the tile
+  Expr clip;               ///< run-time extent of the frame, or null
+  bool held = false;       ///< a register buffer distributes it; else `sequential` says how it runs
   std::string sequential;  ///< loop variable (local coordinate) of an axis that every thread runs through
 };
 
@@ -68,15 +68,18 @@ class CudaKernel {
   void copy_to_local(const Copy& o, Lines& out);
   void copy_to_registers(const Copy& o, Lines& out);
   void store(const StoreOut& o, Lines& out);
-  std::string element_address(Sym tensor, const std::vector<Expr>& index, const Nest& nest);  ///< offset in elements, 64 bits
+  std::string element_address(Sym tensor, const std::vector<Expr>& index,
+                              const Nest& nest);  ///< offset in elements, 64 bits
   /// Conditions that the element lies in the array; `slack` elements behind it as well.
-  std::vector<std::string> inside(Sym tensor, const std::vector<Expr>& index, const Nest& nest, int64_t slack);
+  std::vector<std::string> inside(Sym tensor, const std::vector<Expr>& index, const Nest& nest,
+                                  int64_t slack);
   std::vector<std::string> clips(const Nest& nest, int64_t slack, Sym slack_axis);
 
   // cuda_nest.cc: element work
   void element_work(const Ops& list, size_t first, size_t last, Lines& out);
   size_t fusible(const Ops& list, size_t first) const;  ///< end of the run of ops that share one nest
-  Nest nest_of(const Frame& frame, const std::vector<Sym>& axes, const std::vector<Sym>& buffers, const std::vector<Use>& uses);
+  Nest nest_of(const Frame& frame, const std::vector<Sym>& axes, const std::vector<Sym>& buffers,
+               const std::vector<Use>& uses);
   void bind(const Frame& frame);  ///< index symbols outside of the range
   void open_loops(const Nest& nest, size_t from, size_t to, Lines& out);
   void close_loops(const Nest& nest, size_t from, size_t to, Lines& out);
@@ -98,12 +101,12 @@ class CudaKernel {
 
   const Buffer& buffer(Sym s) const { return kernel_.buffer(s); }
   bool has_buffer(Sym s) const;
-  bool packed(const Buffer& b) const;      ///< two elements of 2 bytes in each register
-  std::string element_type(DType t) const;  ///< as computed with: float, double, int, long long, bool
+  bool packed(const Buffer& b) const;        ///< two elements of 2 bytes in each register
+  std::string element_type(DType t) const;   ///< as computed with: float, double, int, long long, bool
   static std::string storage_type(DType t);  ///< as stored in memory
   std::string load_value(DType t, const std::string& raw);
   std::string store_value(DType t, const std::string& value);
-  std::string constant_int(Expr e);        ///< scalar integer expression of the role
+  std::string constant_int(Expr e);  ///< scalar integer expression of the role
   std::string scalar_bool(Expr e);
   std::string slot_of(Sym b, const std::vector<Use>& uses);  ///< "" for buffers with one slot
   std::string size_text(Sym size);
@@ -116,11 +119,11 @@ class CudaKernel {
   const Role* role_ = nullptr;
   int role_index_ = 0;
   bool role_is_one_thread_ = false;
-  std::map<Sym, std::string> index_text_;   ///< index symbols bound in the op that is printed
-  const Nest* nest_ = nullptr;              ///< of the op that is printed
-  std::map<Sym, std::string> local_text_;   ///< local pointers of the op that is printed
-  std::map<Sym, std::string> replaced_;     ///< register buffers read from elsewhere (pairs that are being made)
-  std::vector<std::vector<Sym>> groups_;    ///< committed groups in flight, oldest first: registers they touch
+  std::map<Sym, std::string> index_text_;  ///< index symbols bound in the op that is printed
+  const Nest* nest_ = nullptr;             ///< of the op that is printed
+  std::map<Sym, std::string> local_text_;  ///< local pointers of the op that is printed
+  std::map<Sym, std::string> replaced_;  ///< register buffers read from elsewhere (pairs that are being made)
+  std::vector<std::vector<Sym>> groups_;  ///< committed groups in flight, oldest first: registers they touch
   std::vector<Sym> open_group_;
   std::map<std::string, std::string> scalars_;
 };

@@ -25,7 +25,9 @@ bool mentions(const std::string& text, const std::string& name) {
   return false;
 }
 
-bool is_element_op(const MappedOp& op) { return std::holds_alternative<MapOp>(op.node) || std::holds_alternative<ReduceOp>(op.node); }
+bool is_element_op(const MappedOp& op) {
+  return std::holds_alternative<MapOp>(op.node) || std::holds_alternative<ReduceOp>(op.node);
+}
 
 }  // namespace
 
@@ -42,20 +44,24 @@ void CudaKernel::bind(const Frame& frame) {
   index_text_ = bound;
 }
 
-Nest CudaKernel::nest_of(const Frame& frame, const std::vector<Sym>& axes, const std::vector<Sym>& buffers, const std::vector<Use>& uses) {
+Nest CudaKernel::nest_of(const Frame& frame, const std::vector<Sym>& axes, const std::vector<Sym>& buffers,
+                         const std::vector<Use>& uses) {
   Nest nest;
   // The widest register buffer orders the loops.
   std::vector<const Buffer*> held;
   for (Sym s : buffers)
     if (has_buffer(s) && buffer(s).space == Space::Registers) held.push_back(&buffer(s));
-  std::stable_sort(held.begin(), held.end(), [](const Buffer* a, const Buffer* b) { return a->axes.size() > b->axes.size(); });
+  std::stable_sort(held.begin(), held.end(),
+                   [](const Buffer* a, const Buffer* b) { return a->axes.size() > b->axes.size(); });
   index_text_.clear();
   for (Sym axis : axes) {
     NestAxis a;
     a.axis = axis;
     a.origin = "0";
     for (const KernelAxis& g : kernel_.grid)
-      if (g.index == axis) a.origin = g.block == 1 ? names_.of(g.counter) : fmt::format("{} * {}", names_.of(g.counter), g.block);
+      if (g.index == axis)
+        a.origin =
+            g.block == 1 ? names_.of(g.counter) : fmt::format("{} * {}", names_.of(g.counter), g.block);
     for (const AxisFrame& f : frame) {
       if (f.axis != axis) continue;
       a.origin = constant_int(f.origin);
@@ -94,15 +100,18 @@ Nest CudaKernel::nest_of(const Frame& frame, const std::vector<Sym>& axes, const
     }
     nest.axes.push_back(a);
   }
-  std::stable_sort(nest.loops.begin(), nest.loops.end(), [](const DigitLoop& a, const DigitLoop& b) { return a.order > b.order; });
+  std::stable_sort(nest.loops.begin(), nest.loops.end(),
+                   [](const DigitLoop& a, const DigitLoop& b) { return a.order > b.order; });
   std::map<int, int> count;
-  for (DigitLoop& l : nest.loops) l.var = fmt::format("{}_{}", names_.of(nest.axes[l.axis].axis), count[l.axis]++);
+  for (DigitLoop& l : nest.loops)
+    l.var = fmt::format("{}_{}", names_.of(nest.axes[l.axis].axis), count[l.axis]++);
   // Everything that is not in the range has the value of its origin.
   bind(frame);
   for (const NestAxis& a : nest.axes) index_text_[a.axis] = names_.of(a.axis);
   local_text_.clear();
   for (Sym s : buffers)
-    if (has_buffer(s) && buffer(s).space == Space::Local && !local_text_.count(s)) local_text_[s] = local_pointer(buffer(s), uses);
+    if (has_buffer(s) && buffer(s).space == Space::Local && !local_text_.count(s))
+      local_text_[s] = local_pointer(buffer(s), uses);
   return nest;
 }
 
@@ -154,7 +163,8 @@ std::string CudaKernel::register_offset(const Buffer& b, const Nest& nest) const
   for (const Digit& d : b.layout.digits()) {
     if (d.axis < 0) continue;
     const int axis = nest.find(b.axes[d.axis]);
-    TW_CHECK(axis >= 0, fmt::format("axis {} of {} is not in the range", b.axes[d.axis].name(), b.sym.name()));
+    TW_CHECK(axis >= 0,
+             fmt::format("axis {} of {} is not in the range", b.axes[d.axis].name(), b.sym.name()));
     if (d.to == Digit::To::Owner) {
       const auto& owners = nest.axes[axis].owner_digits;
       Digit same = d;
@@ -228,7 +238,8 @@ std::string CudaKernel::identity_text(Reducer r, DType t) {
     case Reducer::Min: {
       const std::string sign = r == Reducer::Max ? "-" : "";
       if (t == DType::f64) return sign + "tw_infinity64()";
-      if (t == DType::i64) return r == Reducer::Max ? "(-9223372036854775807ll - 1)" : "9223372036854775807ll";
+      if (t == DType::i64)
+        return r == Reducer::Max ? "(-9223372036854775807ll - 1)" : "9223372036854775807ll";
       if (is_integer(t)) return r == Reducer::Max ? "(-2147483647 - 1)" : "2147483647";
       return sign + "tw_infinity()";
     }
@@ -239,7 +250,7 @@ std::string CudaKernel::identity_text(Reducer r, DType t) {
 namespace {
 
 struct Element {
-  std::vector<Sym> range;    ///< axes
+  std::vector<Sym> range;  ///< axes
   const Frame* frame;
   Expr value;
   Sym target;
@@ -275,7 +286,8 @@ bool sequential(const MappedOp& op, const MappedKernel& k) {
 bool same_frame(const Frame& a, const Frame& b) {
   if (a.size() != b.size()) return false;
   for (size_t k = 0; k < a.size(); ++k)
-    if (!(a[k].axis == b[k].axis) || !(a[k].origin == b[k].origin) || !(a[k].extent == b[k].extent)) return false;
+    if (!(a[k].axis == b[k].axis) || !(a[k].origin == b[k].origin) || !(a[k].extent == b[k].extent))
+      return false;
   return true;
 }
 
@@ -295,7 +307,8 @@ size_t CudaKernel::fusible(const Ops& list, size_t first) const {
     if (!plain(list[end])) break;
     const Element e = element_of(list[end], kernel_);
     if (std::set<Sym>(e.range.begin(), e.range.end()) != range || !same_frame(*e.frame, *head.frame)) break;
-    const bool reads_result = std::any_of(e.buffers.begin(), e.buffers.end(), [&](Sym s) { return reduced.count(s) > 0; });
+    const bool reads_result =
+        std::any_of(e.buffers.begin(), e.buffers.end(), [&](Sym s) { return reduced.count(s) > 0; });
     if (reads_result) break;
     auto* r = std::get_if<ReduceOp>(&list[end].node);
     if (r) reduced.insert(r->buffer);
@@ -305,7 +318,8 @@ size_t CudaKernel::fusible(const Ops& list, size_t first) const {
 }
 
 void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines& out) {
-  if (auto* m = std::get_if<MapOp>(&list[first].node); m && buffer(m->buffer).space == Space::Local) return map_to_local(*m, out);
+  if (auto* m = std::get_if<MapOp>(&list[first].node); m && buffer(m->buffer).space == Space::Local)
+    return map_to_local(*m, out);
   if (sequential(list[first], kernel_)) return reduce_sequential(std::get<ReduceOp>(list[first].node), out);
   std::vector<Sym> buffers;
   std::vector<Use> uses;
@@ -338,8 +352,10 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
   for (size_t k = first; k < last; ++k) {
     auto* r = std::get_if<ReduceOp>(&list[k].node);
     if (!r) continue;
-    const bool along = inner && contains(r->axes, nest.axes[inner->axis].axis) && inner->extent <= most_partials;
-    Partial p{r, names_.fresh(names_.of(r->buffer) + "_part"), buffer(r->buffer).layout.elements(), along ? inner->extent : 1};
+    const bool along =
+        inner && contains(r->axes, nest.axes[inner->axis].axis) && inner->extent <= most_partials;
+    Partial p{r, names_.fresh(names_.of(r->buffer) + "_part"), buffer(r->buffer).layout.elements(),
+              along ? inner->extent : 1};
     const std::string type = element_type(buffer(r->buffer).dtype);
     out.line(fmt::format("{} {}[{}];", type, p.name, p.elements * p.each));
     out.line("#pragma unroll");
@@ -353,13 +369,15 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
     const Element e = element_of(list[k], kernel_);
     const Buffer& target = buffer(e.target);
     CudaPrinter printer(*this, wide ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
-    std::string value = target.dtype == DType::boolean    ? printer.boolean(e.value)
-                        : is_integer(target.dtype) ? printer.integer(e.value)
-                                                   : printer.real(e.value);
+    std::string value = target.dtype == DType::boolean ? printer.boolean(e.value)
+                        : is_integer(target.dtype)     ? printer.integer(e.value)
+                                                       : printer.real(e.value);
     const std::string offset = register_offset(target, nest);
     if (auto* r = std::get_if<ReduceOp>(&list[k].node)) {
       const Partial& p = partials[next_partial++];
-      const std::string place = p.each > 1 ? fmt::format("{}[({}) * {} + {}]", p.name, offset, p.each, inner->var) : fmt::format("{}[{}]", p.name, offset);
+      const std::string place = p.each > 1
+                                    ? fmt::format("{}[({}) * {} + {}]", p.name, offset, p.each, inner->var)
+                                    : fmt::format("{}[{}]", p.name, offset);
       body.line(fmt::format("{} = {};", place, combine(r->reducer, place, "(" + value + ")")));
     } else if (packed(target)) {
       TW_CHECK(inner && inner->step == 1, fmt::format("pairs of {} are not innermost", target.sym.name()));
@@ -376,11 +394,14 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
       }
       helpers_.use(target.dtype == DType::f16 ? "tw_f16" : "tw_bf16");
       after_inner.line("#pragma unroll");
-      after_inner.line(fmt::format("for (int k = 0; k < {}; ++k) {}[({}) / 2 + k] = tw_pack_{}({}[2 * k], {}[2 * k + 1]);", inner->extent / 2,
-                                   names_.of(target.sym), join_sum(terms), name(target.dtype), pair, pair));
-      replaced_[target.sym] = load_value(target.dtype, store_value(target.dtype, fmt::format("{}[{}]", pair, inner->var)));
+      after_inner.line(fmt::format(
+          "for (int k = 0; k < {}; ++k) {}[({}) / 2 + k] = tw_pack_{}({}[2 * k], {}[2 * k + 1]);",
+          inner->extent / 2, names_.of(target.sym), join_sum(terms), name(target.dtype), pair, pair));
+      replaced_[target.sym] =
+          load_value(target.dtype, store_value(target.dtype, fmt::format("{}[{}]", pair, inner->var)));
     } else {
-      if (bytes(target.dtype) < 4 && is_float(target.dtype)) value = load_value(target.dtype, store_value(target.dtype, value));
+      if (bytes(target.dtype) < 4 && is_float(target.dtype))
+        value = load_value(target.dtype, store_value(target.dtype, value));
       body.line(fmt::format("{}[{}] = {};", names_.of(target.sym), offset, value));
     }
   }
@@ -414,10 +435,13 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
   close_loops(nest, 0, outer_loops, out);
   for (const Partial& p : partials) {
     std::vector<std::string> terms;
-    for (int64_t k = 0; k < p.each; ++k) terms.push_back(p.each > 1 ? fmt::format("{}[{} * k + {}]", p.name, p.each, k) : fmt::format("{}[k]", p.name));
+    for (int64_t k = 0; k < p.each; ++k)
+      terms.push_back(p.each > 1 ? fmt::format("{}[{} * k + {}]", p.name, p.each, k)
+                                 : fmt::format("{}[k]", p.name));
     while (terms.size() > 1) {  // pairwise
       std::vector<std::string> half;
-      for (size_t k = 0; k + 1 < terms.size(); k += 2) half.push_back("(" + combine(p.op->reducer, terms[k], terms[k + 1]) + ")");
+      for (size_t k = 0; k + 1 < terms.size(); k += 2)
+        half.push_back("(" + combine(p.op->reducer, terms[k], terms[k + 1]) + ")");
       if (terms.size() % 2) half.push_back(terms.back());
       terms = half;
     }
@@ -426,7 +450,8 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
     out.line(fmt::format("{} total = {};", element_type(buffer(p.op->buffer).dtype), terms[0]));
     exchange(*p.op, "total", nest, out);
     const std::string place = fmt::format("{}[k]", names_.of(p.op->buffer));
-    out.line(fmt::format("{} = {};", place, p.op->accumulate ? combine(p.op->reducer, place, "total") : "total"));
+    out.line(
+        fmt::format("{} = {};", place, p.op->accumulate ? combine(p.op->reducer, place, "total") : "total"));
     out.close();
   }
   out.close();
@@ -453,8 +478,9 @@ void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const N
     int64_t extent = d.extent, stride = d.stride;
     for (; extent > 1 && stride < warp_size; extent /= 2, stride *= 2) {
       TW_CHECK(extent % 2 == 0, "lanes are reduced in powers of two");
-      const std::string other = boolean ? fmt::format("(bool)__shfl_xor_sync(0xffffffffu, (int){}, {})", partial, stride)
-                                        : fmt::format("__shfl_xor_sync(0xffffffffu, {}, {})", partial, stride);
+      const std::string other =
+          boolean ? fmt::format("(bool)__shfl_xor_sync(0xffffffffu, (int){}, {})", partial, stride)
+                  : fmt::format("__shfl_xor_sync(0xffffffffu, {}, {})", partial, stride);
       out.line(fmt::format("{} = {};", partial, combine(o.reducer, partial, other)));
     }
     if (extent > 1) warps.emplace_back(extent, stride / warp_size);
@@ -462,10 +488,12 @@ void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const N
   if (o.across == Scope::Warp || warps.empty()) return;
   const Buffer& scratch = buffer(o.scratch);
   const int64_t elements = target.layout.elements();
-  const bool lanes = std::any_of(target.layout.digits().begin(), target.layout.digits().end(),
-                                 [](const Digit& d) { return d.axis >= 0 && d.to == Digit::To::Owner && d.stride < warp_size; });
+  const bool lanes = std::any_of(
+      target.layout.digits().begin(), target.layout.digits().end(),
+      [](const Digit& d) { return d.axis >= 0 && d.to == Digit::To::Owner && d.stride < warp_size; });
   const std::string name = names_.fresh("exchange");
-  out.line(fmt::format("{0}* const {1} = ({0}*)(local + {2});", storage_type(scratch.dtype), name, kernel_.local_offset(o.scratch)));
+  out.line(fmt::format("{0}* const {1} = ({0}*)(local + {2});", storage_type(scratch.dtype), name,
+                       kernel_.local_offset(o.scratch)));
   auto place = [&](const std::string& w) {
     const std::string row = fmt::format("({}) * {} + k", w, elements);
     return lanes ? fmt::format("{}[({}) * 32 + lane]", name, row) : fmt::format("{}[{}]", name, row);
@@ -488,7 +516,8 @@ void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const N
   for (bool more = true; more;) {
     int64_t offset = 0;
     for (size_t k = 0; k < warps.size(); ++k) offset += at[k] * warps[k].second;
-    const std::string from = load_value(scratch.dtype, place(join_sum({base, offset ? std::to_string(offset) : "0"})));
+    const std::string from =
+        load_value(scratch.dtype, place(join_sum({base, offset ? std::to_string(offset) : "0"})));
     out.line(fmt::format("{} = {};", partial, first ? from : combine(o.reducer, partial, from)));
     first = false;
     more = false;
@@ -522,12 +551,15 @@ void CudaKernel::map_to_local(const MapOp& o, Lines& out) {
     const std::string value = target.dtype == DType::boolean ? printer.boolean(o.value)
                               : is_integer(target.dtype)     ? printer.integer(o.value)
                                                              : printer.real(o.value);
-    out.line(fmt::format("{}[{}] = {};", local_text_.at(o.buffer), local_offset(target, local), store_value(target.dtype, value)));
+    out.line(fmt::format("{}[{}] = {};", local_text_.at(o.buffer), local_offset(target, local),
+                         store_value(target.dtype, value)));
   };
   if (!widest) {  // any thread may write any element: neighbours write neighbours
     std::vector<size_t> order;
     for (size_t a = target.axes.size(); a-- > 0;) order.push_back(a);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return target.layout.contiguous(int(a)) > target.layout.contiguous(int(b)); });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return target.layout.contiguous(int(a)) > target.layout.contiguous(int(b));
+    });
     int64_t total = 1, step = 1;
     for (int64_t n : target.layout.shape()) total *= n;
     const std::string element = names_.fresh("element");
@@ -539,11 +571,14 @@ void CudaKernel::map_to_local(const MapOp& o, Lines& out) {
       out.line(fmt::format("const int {} = {};", local[a], value));
       step *= extent;
     }
-    for (const NestAxis& a : nest.axes) out.line(fmt::format("const int {} = {};", names_.of(a.axis), join_sum({a.origin, names_.of(a.axis) + "_in"})));
+    for (const NestAxis& a : nest.axes)
+      out.line(fmt::format("const int {} = {};", names_.of(a.axis),
+                           join_sum({a.origin, names_.of(a.axis) + "_in"})));
     write();
     out.close();
   } else {
-    TW_CHECK(widest->axes.size() == target.axes.size(), fmt::format("{} is written from no register tile of its shape", target.sym.name()));
+    TW_CHECK(widest->axes.size() == target.axes.size(),
+             fmt::format("{} is written from no register tile of its shape", target.sym.name()));
     const std::string guard = replica_guard(*widest);
     if (!guard.empty()) out.open(fmt::format("if ({})", guard));
     open_loops(nest, 0, nest.loops.size(), out);
@@ -558,7 +593,9 @@ void CudaKernel::map_to_local(const MapOp& o, Lines& out) {
 
 void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
   const Buffer& target = buffer(o.buffer);
-  TW_CHECK(o.across == Scope::Thread && !packed(target), fmt::format("{} is reduced over axes that threads share and axes that they do not", target.sym.name()));
+  TW_CHECK(
+      o.across == Scope::Thread && !packed(target),
+      fmt::format("{} is reduced over axes that threads share and axes that they do not", target.sym.name()));
   std::vector<Sym> range = target.axes, buffers{o.buffer};
   range.insert(range.end(), o.axes.begin(), o.axes.end());
   bool wide = target.dtype == DType::f64;
@@ -573,7 +610,8 @@ void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
   const int64_t elements = target.layout.elements();
   if (!o.accumulate) {
     out.line("#pragma unroll");
-    out.line(fmt::format("for (int k = 0; k < {}; ++k) {}[k] = {};", elements, name, identity_text(o.reducer, target.dtype)));
+    out.line(fmt::format("for (int k = 0; k < {}; ++k) {}[k] = {};", elements, name,
+                         identity_text(o.reducer, target.dtype)));
   }
   for (const NestAxis& a : nest.axes) {
     if (a.held) continue;

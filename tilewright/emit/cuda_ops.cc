@@ -9,7 +9,9 @@
 namespace tilewright::cuda_text {
 namespace {
 
-bool element_op(const MappedOp& o) { return std::holds_alternative<MapOp>(o.node) || std::holds_alternative<ReduceOp>(o.node); }
+bool element_op(const MappedOp& o) {
+  return std::holds_alternative<MapOp>(o.node) || std::holds_alternative<ReduceOp>(o.node);
+}
 
 /// not (abs(tile) < inf) over all elements of a Local tile of two-byte floats: scanned 16 bytes at a time.
 const Buffer* finite_test(const MappedKernel& k, const Vote& v) {
@@ -18,7 +20,9 @@ const Buffer* finite_test(const MappedKernel& k, const Vote& v) {
   const Expr x = e.arg(0).arg(0), bound = e.arg(0).arg(1);
   if (!x.is(Op::Abs) || !x.arg(0).is(Op::Read) || !(bound == Expr::infinity())) return nullptr;
   for (const Buffer& b : k.buffers)
-    if (b.sym == x.arg(0)->sym && b.space == Space::Local && bytes(b.dtype) == 2 && b.layout.elements() % 8 == 0) return &b;
+    if (b.sym == x.arg(0)->sym && b.space == Space::Local && bytes(b.dtype) == 2 &&
+        b.layout.elements() % 8 == 0)
+      return &b;
   return nullptr;
 }
 
@@ -41,7 +45,8 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
   const MappedOp& o = list[k];
   index_text_.clear();
   if (!o.comment.empty()) out.line("// " + o.comment);
-  if (auto* x = std::get_if<Define>(&o.node)) out.line(fmt::format("const int {} = {};", names_.of(x->var), constant_int(x->value)));
+  if (auto* x = std::get_if<Define>(&o.node))
+    out.line(fmt::format("const int {} = {};", names_.of(x->var), constant_int(x->value)));
   if (auto* x = std::get_if<MappedLoop>(&o.node)) loop(*x, out);
   if (auto* x = std::get_if<If>(&o.node)) {
     out.open(fmt::format("if ({})", scalar_bool(x->condition)));
@@ -59,7 +64,8 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
   if (auto* x = std::get_if<Copy>(&o.node)) copy(*x, out);
   if (auto* x = std::get_if<StoreOut>(&o.node)) store(*x, out);
   if (std::holds_alternative<StoreAsync>(o.node) || std::holds_alternative<BulkWait>(o.node))
-    throw UserError(Span{}, "bulk stores are not printed for sm_90a", "store with store.plain or store.vector");
+    throw UserError(Span{}, "bulk stores are not printed for sm_90a",
+                    "store with store.plain or store.vector");
   if (auto* x = std::get_if<Mma>(&o.node)) mma(*x, out);
   if (std::holds_alternative<MmaFence>(o.node)) fence(list, k, out);
   if (std::holds_alternative<Commit>(o.node)) {
@@ -112,15 +118,20 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
     index_text_.clear();
     const std::string data = names_.fresh("scanned");
     const int threads = o.scope == Scope::Group ? role_->group : o.scope == Scope::Warp ? 32 : role_->threads;
-    const std::string first = o.scope == Scope::Group && role_->threads > role_->group ? fmt::format("thread & {}", role_->group - 1)
-                              : o.scope == Scope::Warp                                 ? "lane"
-                                                                                       : "thread";
+    const std::string first = o.scope == Scope::Group && role_->threads > role_->group
+                                  ? fmt::format("thread & {}", role_->group - 1)
+                              : o.scope == Scope::Warp ? "lane"
+                                                       : "thread";
     const char* exponent = scanned->dtype == DType::f16 ? "0x7c00u" : "0x7f80u";
     out.line(fmt::format("const uint4* const {} = (const uint4*){};", data, local_pointer(*scanned, o.uses)));
     out.line("#pragma unroll 4");
-    out.open(fmt::format("for (int k = {}; k < {}; k += {})", first, scanned->layout.elements() / 8, threads));
+    out.open(
+        fmt::format("for (int k = {}; k < {}; k += {})", first, scanned->layout.elements() / 8, threads));
     out.line(fmt::format("const uint4 w = {}[k];", data));
-    out.line(fmt::format("{0} |= tw_nonfinite(w.x, {1}) | tw_nonfinite(w.y, {1}) | tw_nonfinite(w.z, {1}) | tw_nonfinite(w.w, {1});", flag, exponent));
+    out.line(
+        fmt::format("{0} |= tw_nonfinite(w.x, {1}) | tw_nonfinite(w.y, {1}) | tw_nonfinite(w.z, {1}) | "
+                    "tw_nonfinite(w.w, {1});",
+                    flag, exponent));
     out.close();
   } else {
     std::vector<Sym> buffers = tiles_in(o.condition);
@@ -132,7 +143,9 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
     if (nest.loops.empty()) out.open("");
     coordinates(nest, out);
     CudaPrinter printer(*this, 32, 32);
-    out.line(fmt::format("{0} = {0} || {1};", flag, CPrinter::wrap(printer.as(printer.value(o.condition), CKind::Boolean), c_precedence::both)));
+    out.line(fmt::format(
+        "{0} = {0} || {1};", flag,
+        CPrinter::wrap(printer.as(printer.value(o.condition), CKind::Boolean), c_precedence::both)));
     if (nest.loops.empty()) out.close();
     close_loops(nest, 0, nest.loops.size(), out);
     nest_ = nullptr;
@@ -165,14 +178,16 @@ void CudaKernel::wait(const Wait& o, Lines& out) {
   const std::string slot = c.slots == 1 ? "" : remainder(use, c.slots);
   const std::string round = quotient(use, c.slots);
   const std::string parity = o.full ? fmt::format("{} & 1", round) : fmt::format("{} & 1 ^ 1", round);
-  out.line(fmt::format("tw_wait({}, {});  // {} of {}", signal(o.channel, o.full, slot), parity, o.full ? "full" : "empty", c.name));
+  out.line(fmt::format("tw_wait({}, {});  // {} of {}", signal(o.channel, o.full, slot), parity,
+                       o.full ? "full" : "empty", c.name));
 }
 
 void CudaKernel::arrive(const Arrive& o, Lines& out) {
   helpers_.use("tw_signal");
   const Channel& c = kernel_.channels[o.channel];
   const std::string slot = c.slots == 1 ? "" : remainder("(" + constant_int(o.use) + ")", c.slots);
-  const std::string text = fmt::format("tw_arrive({});  // {} of {}", signal(o.channel, o.full, slot), o.full ? "full" : "empty", c.name);
+  const std::string text = fmt::format("tw_arrive({});  // {} of {}", signal(o.channel, o.full, slot),
+                                       o.full ? "full" : "empty", c.name);
   switch (o.per) {
     case Scope::Thread: out.line(text); return;
     case Scope::Warp:
@@ -189,15 +204,17 @@ void CudaKernel::copy_async(const CopyAsync& o, Lines& out) {
   const Buffer& b = buffer(o.buffer);
   const std::string use = "(" + constant_int(o.use) + ")";
   const std::string signal_slot = c.slots == 1 ? "" : remainder(use, c.slots);
-  const std::string buffer_slot = b.slots == 1 ? "" : fmt::format(" + {} * {}", remainder(use, b.slots), b.slot_bytes());
+  const std::string buffer_slot =
+      b.slots == 1 ? "" : fmt::format(" + {} * {}", remainder(use, b.slots), b.slot_bytes());
   const TensorMap& map = kernel_.tensor_maps[o.tensor_map];
   const std::string copy = helpers_.use_bulk_copy(int(map.dims.size()));
   std::string coordinates;
   for (Expr e : o.coordinates) coordinates += ", " + constant_int(e);
   if (!role_is_one_thread_) out.open("if (thread == 0)");
   out.line(fmt::format("tw_expect({}, {});", signal(o.channel, true, signal_slot), o.bytes));
-  out.line(fmt::format("{}(local_at + {}{}, &map{}, {}{});  // {}", copy, kernel_.local_offset(o.buffer) + o.offset * bytes(b.dtype), buffer_slot,
-                       o.tensor_map, signal(o.channel, true, signal_slot), coordinates, map.name));
+  out.line(fmt::format("{}(local_at + {}{}, &map{}, {}{});  // {}", copy,
+                       kernel_.local_offset(o.buffer) + o.offset * bytes(b.dtype), buffer_slot, o.tensor_map,
+                       signal(o.channel, true, signal_slot), coordinates, map.name));
   if (!role_is_one_thread_) out.close();
 }
 

@@ -25,7 +25,8 @@ Panels panels_of(const Buffer& b, Sym contracted) {
     if (d.stride == panel && d.step == 1) p.rows = b.layout.shape()[d.axis];
   }
   const Swizzle& s = b.layout.swizzle();
-  TW_CHECK(p.rows > 0 && s.bits == 3 && s.base == 3 && s.shift == 3, fmt::format("{} does not lie in panels of 128 bytes", b.sym.name()));
+  TW_CHECK(p.rows > 0 && s.bits == 3 && s.base == 3 && s.shift == 3,
+           fmt::format("{} does not lie in panels of 128 bytes", b.sym.name()));
   return p;
 }
 
@@ -34,7 +35,8 @@ Panels panels_of(const Buffer& b, Sym contracted) {
 void CudaKernel::mma(const Mma& o, Lines& out) {
   const Buffer &d = buffer(o.d), &a = buffer(o.a), &b = buffer(o.b);
   const Atom* atom = find_atom(o.atom);
-  TW_CHECK(atom && atom->kind == Atom::Kind::Mma && atom->completion == Completion::Group, fmt::format("{} is no tensor core atom", o.atom));
+  TW_CHECK(atom && atom->kind == Atom::Kind::Mma && atom->completion == Completion::Group,
+           fmt::format("{} is no tensor core atom", o.atom));
   const Sym k = o.contracted[0];
   const bool registers = a.space == Space::Registers;
   const Panels bp = panels_of(b, k);
@@ -55,30 +57,37 @@ void CudaKernel::mma(const Mma& o, Lines& out) {
   }
   const int64_t group_rows = rows / std::max(1, role_->threads / role_->group);
   const int64_t column_pieces = columns / atom->n, row_pieces = group_rows / 64;
-  TW_CHECK(column_pieces * atom->n == columns && row_pieces * 64 == group_rows, fmt::format("{} does not cover {}", o.atom, o.d.name()));
+  TW_CHECK(column_pieces * atom->n == columns && row_pieces * 64 == group_rows,
+           fmt::format("{} does not cover {}", o.atom, o.d.name()));
 
-  const std::string function = helpers_.use_wgmma(atom->n, a.dtype, registers, !registers && !ap.contracted_inside, !bp.contracted_inside);
+  const std::string function = helpers_.use_wgmma(atom->n, a.dtype, registers,
+                                                  !registers && !ap.contracted_inside, !bp.contracted_inside);
   auto at = [&](const Buffer& x) {
     const std::string slot = slot_of(x.sym, o.uses);
-    return fmt::format("local_at + {}{}", kernel_.local_offset(x.sym), slot.empty() ? "" : fmt::format(" + {} * {}", slot, x.slot_bytes()));
+    return fmt::format("local_at + {}{}", kernel_.local_offset(x.sym),
+                       slot.empty() ? "" : fmt::format(" + {} * {}", slot, x.slot_bytes()));
   };
   auto operand = [&](const Buffer& x, const Panels& p, const std::string& rest) {
     // Contiguous along the contracted axis: the leading distance is not used. Along the other one: the next 64 columns.
-    return fmt::format("tw_operand({}{}, {}, 1024)", at(x), rest, p.contracted_inside ? 16 : p.rows * row_bytes);
+    return fmt::format("tw_operand({}{}, {}, 1024)", at(x), rest,
+                       p.contracted_inside ? 16 : p.rows * row_bytes);
   };
   // Distance of step s in 16-byte units: 32 bytes inside a panel and then the next panel, or 16 rows.
   auto step = [&](const Panels& p) {
     if (!p.contracted_inside) return std::string("s * 128");
-    return steps > 4 ? fmt::format("(s >> 2) * {} + (s & 3) * 2", p.rows * row_bytes / 16) : std::string("s * 2");
+    return steps > 4 ? fmt::format("(s >> 2) * {} + (s & 3) * 2", p.rows * row_bytes / 16)
+                     : std::string("s * 2");
   };
   // Distance of row (or column) r of the outer axis.
-  auto outer = [&](const Panels& p, int64_t r) { return p.contracted_inside ? r * row_bytes : r / panel * p.rows * row_bytes; };
+  auto outer = [&](const Panels& p, int64_t r) {
+    return p.contracted_inside ? r * row_bytes : r / panel * p.rows * row_bytes;
+  };
 
   out.open("");
-  const std::string group_offset = registers || role_->threads == role_->group
-                                       ? ""
-                                       : ap.contracted_inside ? fmt::format(" + group * {}", group_rows * row_bytes)
-                                                              : fmt::format(" + group * {}", group_rows / panel * ap.rows * row_bytes);
+  const std::string group_offset =
+      registers || role_->threads == role_->group ? ""
+      : ap.contracted_inside                      ? fmt::format(" + group * {}", group_rows * row_bytes)
+                             : fmt::format(" + group * {}", group_rows / panel * ap.rows * row_bytes);
   if (!registers) out.line(fmt::format("const unsigned long long a = {};", operand(a, ap, group_offset)));
   out.line(fmt::format("const unsigned long long b = {};", operand(b, bp, "")));
   const std::string& dn = names_.of(o.d);
@@ -94,12 +103,13 @@ void CudaKernel::mma(const Mma& o, Lines& out) {
         int64_t a_columns = 0;
         for (size_t x = 0; x < a.axes.size(); ++x)
           if (a.axes[x] == k) a_columns = a.layout.shape()[x];
-        a_text = fmt::format("{} + 4 * s{}", names_.of(o.a), r ? fmt::format(" + {}", r * a_columns / 4) : "");
+        a_text =
+            fmt::format("{} + 4 * s{}", names_.of(o.a), r ? fmt::format(" + {}", r * a_columns / 4) : "");
       } else {
         a_text = fmt::format("a + {}{}", step(ap), a_at ? fmt::format(" + {}", a_at) : "");
       }
-      out.line(fmt::format("for (int s = 0; s < {}; ++s) {}({}, {}, b + {}{}, {});", steps, function, target, a_text, step(bp),
-                           b_at ? fmt::format(" + {}", b_at) : "", o.zero ? "s > 0" : "1"));
+      out.line(fmt::format("for (int s = 0; s < {}; ++s) {}({}, {}, b + {}{}, {});", steps, function, target,
+                           a_text, step(bp), b_at ? fmt::format(" + {}", b_at) : "", o.zero ? "s > 0" : "1"));
     }
   }
   out.close();
@@ -116,7 +126,8 @@ void CudaKernel::fence(const Ops& list, size_t k, Lines& out) {
     auto* m = std::get_if<Mma>(&list[n].node);
     if (!m) continue;
     for (Sym s : {m->d, m->a})
-      if (buffer(s).space == Space::Registers && !flying.count(s) && !(s == m->d && m->zero) && pinned.insert(s).second)
+      if (buffer(s).space == Space::Registers && !flying.count(s) && !(s == m->d && m->zero) &&
+          pinned.insert(s).second)
         out.line(fmt::format("tw_pin({});", names_.of(s)));
   }
   out.line("tw_product_fence();");

@@ -41,11 +41,15 @@ void Lines::append(const Lines& other) {
 
 Names::Names() {
   for (const char* word :
-       {"alignas", "asm", "auto", "bool", "break", "case", "char", "class", "const", "continue", "default", "delete", "do", "double",
-        "else", "enum", "extern", "false", "float", "for", "goto", "half", "if", "inline", "int", "long", "new", "operator", "or", "and",
-        "not", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "true", "union",
-        "unsigned", "using", "void", "while", "local", "thread", "lane", "warp", "group", "words", "signals", "block", "local_at",
-        "blockIdx", "threadIdx", "k", "s", "first", "asinf", "log", "exp", "abs", "max", "min", "y0", "y1", "j0", "j1", "jn", "yn"})
+       {"alignas",  "asm",      "auto",     "bool",      "break",    "case",   "char",  "class",    "const",
+        "continue", "default",  "delete",   "do",        "double",   "else",   "enum",  "extern",   "false",
+        "float",    "for",      "goto",     "half",      "if",       "inline", "int",   "long",     "new",
+        "operator", "or",       "and",      "not",       "register", "return", "short", "signed",   "sizeof",
+        "static",   "struct",   "switch",   "template",  "this",     "true",   "union", "unsigned", "using",
+        "void",     "while",    "local",    "thread",    "lane",     "warp",   "group", "words",    "signals",
+        "block",    "local_at", "blockIdx", "threadIdx", "k",        "s",      "first", "asinf",    "log",
+        "exp",      "abs",      "max",      "min",       "y0",       "y1",     "j0",    "j1",       "jn",
+        "yn"})
     taken_.insert(word);
 }
 
@@ -111,17 +115,27 @@ struct Helper {
 // Spelled out in the emitted source, so that it can be read and taken away alone.
 const std::vector<Helper>& library() {
   static const std::vector<Helper> table = {
-      {"tw_infinity", {}, "__device__ __forceinline__ float tw_infinity() { return __int_as_float(0x7f800000); }\n"},
+      {"tw_infinity",
+       {},
+       "__device__ __forceinline__ float tw_infinity() { return __int_as_float(0x7f800000); }\n"},
       {"tw_nan", {}, "__device__ __forceinline__ float tw_nan() { return __int_as_float(0x7fc00000); }\n"},
-      {"tw_infinity64", {}, "__device__ __forceinline__ double tw_infinity64() { return __longlong_as_double(0x7ff0000000000000ll); }\n"},
-      {"tw_nan64", {}, "__device__ __forceinline__ double tw_nan64() { return __longlong_as_double(0x7ff8000000000000ll); }\n"},
+      {"tw_infinity64",
+       {},
+       "__device__ __forceinline__ double tw_infinity64() { return "
+       "__longlong_as_double(0x7ff0000000000000ll); }\n"},
+      {"tw_nan64",
+       {},
+       "__device__ __forceinline__ double tw_nan64() { return __longlong_as_double(0x7ff8000000000000ll); "
+       "}\n"},
       {"tw_exp2", {}, R"(__device__ __forceinline__ float tw_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 )"},
-      {"tw_exp2_exact", {"tw_infinity"}, R"(// 2^x = 2^f 2^n, |f| <= 1/2: degree 6, then the exponent in two steps, so that small results are denormal and large ones infinite.
+      {"tw_exp2_exact",
+       {"tw_infinity"},
+       R"(// 2^x = 2^f 2^n, |f| <= 1/2: degree 6, then the exponent in two steps, so that small results are denormal and large ones infinite.
 __device__ __forceinline__ float tw_exp2_exact(float x) {
   const float n = rintf(x), f = x - n;
   float p = fmaf(f, 1.53533619e-4f, 1.33988744e-3f);
@@ -136,9 +150,15 @@ __device__ __forceinline__ float tw_exp2_exact(float x) {
   return x < -151.0f ? 0.0f : x > 128.0f ? tw_infinity() : p;  // NaN fails both comparisons and stays
 }
 )"},
-      {"tw_exp", {"tw_exp2"}, "__device__ __forceinline__ float tw_exp(float x) { return tw_exp2(x * 1.44269504f); }\n"},
-      {"tw_sigmoid", {"tw_exp"}, "__device__ __forceinline__ float tw_sigmoid(float x) { return 1.0f / (1.0f + tw_exp(-x)); }\n"},
-      {"tw_tanh", {"tw_exp"}, R"(// 1 - 2 / (1 + exp(2 x)): two units of the special function unit; absolute error below 2e-7. Small arguments by a polynomial.
+      {"tw_exp",
+       {"tw_exp2"},
+       "__device__ __forceinline__ float tw_exp(float x) { return tw_exp2(x * 1.44269504f); }\n"},
+      {"tw_sigmoid",
+       {"tw_exp"},
+       "__device__ __forceinline__ float tw_sigmoid(float x) { return 1.0f / (1.0f + tw_exp(-x)); }\n"},
+      {"tw_tanh",
+       {"tw_exp"},
+       R"(// 1 - 2 / (1 + exp(2 x)): two units of the special function unit; absolute error below 2e-7. Small arguments by a polynomial.
 __device__ __forceinline__ float tw_tanh(float x) {
   const float square = x * x;
   const float small = x + x * square * (-0.333333333f + square * (0.133333333f - 0.0539682540f * square));
@@ -181,10 +201,14 @@ __device__ __forceinline__ long long tw_floor_div(long long a, long long b) {
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 )"},
-      {"tw_floor_mod", {"tw_floor_div"}, R"(__device__ __forceinline__ int tw_floor_mod(int a, int b) { return a - b * tw_floor_div(a, b); }
+      {"tw_floor_mod",
+       {"tw_floor_div"},
+       R"(__device__ __forceinline__ int tw_floor_mod(int a, int b) { return a - b * tw_floor_div(a, b); }
 __device__ __forceinline__ long long tw_floor_mod(long long a, long long b) { return a - b * tw_floor_div(a, b); }
 )"},
-      {"tw_sign", {}, R"(template <class T> __device__ __forceinline__ T tw_sign(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
+      {"tw_sign",
+       {},
+       R"(template <class T> __device__ __forceinline__ T tw_sign(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
 )"},
       {"tw_to_int", {}, R"(// Truncates toward zero and saturates.
 template <class T> __device__ __forceinline__ int tw_to_int(T x) { return x != x ? 0 : (int)x; }
@@ -210,7 +234,9 @@ __device__ __forceinline__ unsigned tw_pack_f16(float low, float high) {
 }
 __device__ __forceinline__ float tw_half_f16(unsigned pair, int odd) { return tw_from_f16((unsigned short)(odd ? pair >> 16 : pair)); }
 )"},
-      {"tw_bf16", {}, R"(__device__ __forceinline__ float tw_from_bf16(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+      {"tw_bf16",
+       {},
+       R"(__device__ __forceinline__ float tw_from_bf16(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
 __device__ __forceinline__ unsigned tw_pack_bf16(float low, float high) {
   unsigned y;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
@@ -232,9 +258,13 @@ __device__ __forceinline__ unsigned char tw_to_f8e4m3(float x) {
   return (unsigned char)y;
 }
 )"},
-      {"tw_local_address", {}, R"(__device__ __forceinline__ unsigned tw_local_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+      {"tw_local_address",
+       {},
+       R"(__device__ __forceinline__ unsigned tw_local_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 )"},
-      {"tw_signal", {}, R"(__device__ __forceinline__ void tw_signal_init(unsigned signal, unsigned arrivals) {
+      {"tw_signal",
+       {},
+       R"(__device__ __forceinline__ void tw_signal_init(unsigned signal, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(signal), "r"(arrivals));
 }
 __device__ __forceinline__ void tw_arrive(unsigned signal) {
@@ -265,9 +295,13 @@ __device__ __forceinline__ bool tw_any(int id, int threads, bool vote) {
   return any != 0;
 }
 )"},
-      {"tw_proxy_fence", {}, R"(__device__ __forceinline__ void tw_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+      {"tw_proxy_fence",
+       {},
+       R"(__device__ __forceinline__ void tw_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 )"},
-      {"tw_products", {}, R"(__device__ __forceinline__ void tw_product_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+      {"tw_products",
+       {},
+       R"(__device__ __forceinline__ void tw_product_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void tw_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void tw_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
@@ -338,10 +372,12 @@ void Helpers::use_from(const std::string& text) {
   }
 }
 
-std::string Helpers::use_wgmma(int n, DType dtype, bool a_in_registers, bool a_transposed, bool b_transposed) {
+std::string Helpers::use_wgmma(int n, DType dtype, bool a_in_registers, bool a_transposed,
+                               bool b_transposed) {
   use("tw_products");
-  const std::string name = fmt::format("tw_wgmma_n{}_{}{}{}{}", n, tilewright::name(dtype), a_in_registers ? "_rs" : "", a_transposed ? "_at" : "",
-                                       b_transposed ? "_bt" : "");
+  const std::string name =
+      fmt::format("tw_wgmma_n{}_{}{}{}{}", n, tilewright::name(dtype), a_in_registers ? "_rs" : "",
+                  a_transposed ? "_at" : "", b_transposed ? "_bt" : "");
   std::string& text = made_[name];
   if (!text.empty()) return name;
   const int registers = n / 2;
@@ -350,7 +386,8 @@ std::string Helpers::use_wgmma(int n, DType dtype, bool a_in_registers, bool a_t
     regs += fmt::format("{}%{}", k ? ", " : "", k);
     outs += fmt::format("{}\"+f\"(d[{}])", k ? ", " : "", k);
   }
-  const std::string shape = fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{}", n, tilewright::name(dtype), tilewright::name(dtype));
+  const std::string shape = fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{}", n,
+                                        tilewright::name(dtype), tilewright::name(dtype));
   int next = registers;
   std::string a_text, a_in, a_parameters;
   if (a_in_registers) {
@@ -365,8 +402,9 @@ std::string Helpers::use_wgmma(int n, DType dtype, bool a_in_registers, bool a_t
     next += 1;
   }
   const int b = next, scale = next + 1;
-  const std::string flags = a_in_registers ? fmt::format("1, 1, {}", int(b_transposed))
-                                           : fmt::format("1, 1, {}, {}", int(a_transposed), int(b_transposed));
+  const std::string flags = a_in_registers
+                                ? fmt::format("1, 1, {}", int(b_transposed))
+                                : fmt::format("1, 1, {}, {}", int(a_transposed), int(b_transposed));
   text = fmt::format(
       "// d[64, {0}] = {1} a[64, 16] b[16, {0}]\n"
       "__device__ __forceinline__ void {2}(float* d, {3}, unsigned long long b, int accumulate) {{\n"
@@ -395,7 +433,8 @@ std::string Helpers::use_bulk_copy(int rank) {
       "// The box of the map at the coordinates -> shared memory; its bytes complete `signal`.\n"
       "__device__ __forceinline__ void {0}(unsigned to, const TensorMap* map, unsigned signal{1}) {{\n"
       "  asm volatile(\n"
-      "      \"cp.async.bulk.tensor.{2}d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {{{3}}}], [%2];\" ::\"r\"(to), \"l\"(map), "
+      "      \"cp.async.bulk.tensor.{2}d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{{{3}}}], [%2];\" ::\"r\"(to), \"l\"(map), "
       "\"r\"(signal){4}\n"
       "      : \"memory\");\n"
       "}}\n",

@@ -14,11 +14,11 @@ namespace tilewright::cuda_text {
 class Lines {
  public:
   void line(const std::string& text);
-  void open(const std::string& text);   ///< "text {"
+  void open(const std::string& text);  ///< "text {"
   void close(const std::string& tail = "}");
   void chain(const std::string& text);  ///< "} text {"
   void blank() { text_ += "\n"; }
-  void append(const Lines& other);      ///< at the current indentation
+  void append(const Lines& other);  ///< at the current indentation
   const std::string& text() const { return text_; }
   bool empty() const { return text_.empty(); }
 

@@ -26,8 +26,8 @@ const char* name(Op op) {
 }
 
 const char* name(Reducer r) {
-  static constexpr const char* names[] = {"sum",    "max",    "min",  "prod", "any",     "all",
-                                          "argmax", "argmin", "mean", "var",  "softmax", "logsumexp", "topk", "argtopk"};
+  static constexpr const char* names[] = {"sum",    "max",  "min", "prod",    "any",       "all",  "argmax",
+                                          "argmin", "mean", "var", "softmax", "logsumexp", "topk", "argtopk"};
   return names[size_t(r)];
 }
 

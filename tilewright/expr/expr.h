@@ -48,7 +48,22 @@ enum class Op : uint8_t {
 const char* name(Op op);
 
 /// Reducers of the language. Those from Mean on are written forms that elaborate() (program/elaborate.h) turns into the others.
-enum class Reducer : uint8_t { Sum, Max, Min, Prod, Any, All, Argmax, Argmin, Mean, Var, Softmax, Logsumexp, Topk, Argtopk };
+enum class Reducer : uint8_t {
+  Sum,
+  Max,
+  Min,
+  Prod,
+  Any,
+  All,
+  Argmax,
+  Argmin,
+  Mean,
+  Var,
+  Softmax,
+  Logsumexp,
+  Topk,
+  Argtopk
+};
 /// Topk and Argtopk: the element of rank args[1] (0: the largest, NaN before all) of args[0] over one axis, and its index.
 constexpr bool has_rank(Reducer r) { return r == Reducer::Topk || r == Reducer::Argtopk; }
 const char* name(Reducer r);
@@ -59,18 +74,22 @@ enum class SymbolKind : uint8_t { Index, Size, Param, Tensor, Tile, Variable };
 struct SymbolInfo {
   std::string name;
   SymbolKind kind = SymbolKind::Variable;
-  bool integer = false;          ///< takes integer values (always true for Index and Size)
-  bool positive = false;         ///< > 0 for sure
-  bool nonnegative = false;      ///< >= 0 for sure (Index, Size)
+  bool integer = false;              ///< takes integer values (always true for Index and Size)
+  bool positive = false;             ///< > 0 for sure
+  bool nonnegative = false;          ///< >= 0 for sure (Index, Size)
   const SymbolInfo* size = nullptr;  ///< Index: the Size symbol of its axis
-  uint64_t id = 0;               ///< creation order; gives a stable ordering
+  uint64_t id = 0;                   ///< creation order; gives a stable ordering
 };
 
 class Sym {
  public:
   Sym() = default;
   static Sym fresh(SymbolInfo info);  ///< a new symbol; never freed
-  static Sym of(const SymbolInfo* info) { Sym s; s.info_ = info; return s; }
+  static Sym of(const SymbolInfo* info) {
+    Sym s;
+    s.info_ = info;
+    return s;
+  }
   const SymbolInfo& info() const { return *info_; }
   const std::string& name() const { return info_->name; }
   SymbolKind kind() const { return info_->kind; }
@@ -89,13 +108,17 @@ struct Node;
 class Expr {
  public:
   Expr() = default;
-  Expr(int64_t n);      // NOLINT: exact constants convert
-  Expr(int n);          // NOLINT
-  Expr(Rational r);     // NOLINT
-  Expr(Sym s);          // NOLINT
+  Expr(int64_t n);             // NOLINT: exact constants convert
+  Expr(int n);                 // NOLINT
+  Expr(Rational r);            // NOLINT
+  Expr(Sym s);                 // NOLINT
   static Expr real(double x);  ///< inf, nan or any double (becomes Constant when it is a small rational)
   static Expr infinity() { return real(__builtin_inf()); }
-  static Expr of(const Node* interned) { Expr e; e.node_ = interned; return e; }  ///< null for null
+  static Expr of(const Node* interned) {
+    Expr e;
+    e.node_ = interned;
+    return e;
+  }  ///< null for null
 
   const Node* operator->() const { return node_; }
   const Node& operator*() const { return *node_; }

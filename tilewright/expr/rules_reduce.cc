@@ -16,7 +16,6 @@
 namespace tilewright::canonical {
 namespace {
 
-
 bool depends_on_any(Expr e, const std::vector<Sym>& symbols) {
   return std::any_of(symbols.begin(), symbols.end(), [&](Sym s) { return depends_on(e, s); });
 }
@@ -192,7 +191,8 @@ Expr sum(std::vector<Sym> axes, Expr body) {
 }
 
 Expr highest(Reducer r, std::vector<Sym> axes, Expr body) {
-  const Expr identity = Expr::real(r == Reducer::Max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  const Expr identity = Expr::real(r == Reducer::Max ? -std::numeric_limits<double>::infinity()
+                                                     : std::numeric_limits<double>::infinity());
   if (body == identity) return body;
   if (body.is(Op::Reduce) && body->reducer == r) {
     bool independent = std::none_of(axes.begin(), axes.end(), [&](Sym s) {

@@ -71,8 +71,10 @@ int64_t Swizzle::apply(int64_t offset) const {
 Layout::Layout(std::vector<int64_t> shape, std::vector<Digit> digits, Swizzle swizzle)
     : shape_(std::move(shape)), digits_(std::move(digits)), swizzle_(swizzle) {
   for (const Digit& d : digits_) {
-    TW_CHECK(d.axis >= -1 && d.axis < int(shape_.size()), fmt::format("digit of axis {} in {} axes", d.axis, shape_.size()));
-    TW_CHECK(d.extent >= 1 && (d.extent == 1 || d.stride >= 1), fmt::format("digit of extent {}, stride {}", d.extent, d.stride));
+    TW_CHECK(d.axis >= -1 && d.axis < int(shape_.size()),
+             fmt::format("digit of axis {} in {} axes", d.axis, shape_.size()));
+    TW_CHECK(d.extent >= 1 && (d.extent == 1 || d.stride >= 1),
+             fmt::format("digit of extent {}, stride {}", d.extent, d.stride));
     TW_CHECK(d.axis >= 0 || d.to == Digit::To::Owner, "a replicated digit belongs to owners");
   }
   digits_ = canonical(std::move(digits_));
@@ -80,10 +82,12 @@ Layout::Layout(std::vector<int64_t> shape, std::vector<Digit> digits, Swizzle sw
     int64_t covered = 1;
     for (const Digit& d : digits_) {
       if (d.axis != int(a)) continue;
-      TW_CHECK(d.step == covered, fmt::format("axis {} of {}: a digit of step {} follows {} coordinates", a, str(), d.step, covered));
+      TW_CHECK(d.step == covered, fmt::format("axis {} of {}: a digit of step {} follows {} coordinates", a,
+                                              str(), d.step, covered));
       covered *= d.extent;
     }
-    TW_CHECK(covered == shape_[a], fmt::format("axis {} of {}: digits cover {} of {}", a, str(), covered, shape_[a]));
+    TW_CHECK(covered == shape_[a],
+             fmt::format("axis {} of {}: digits cover {} of {}", a, str(), covered, shape_[a]));
   }
   for (Digit::To to : {Digit::To::Owner, Digit::To::Offset}) {
     int64_t held = 1;
@@ -92,7 +96,8 @@ Layout::Layout(std::vector<int64_t> shape, std::vector<Digit> digits, Swizzle sw
       held += (d->extent - 1) * d->stride;
     }
   }
-  TW_CHECK(swizzle_.bits == 0 || swizzle_.shift >= swizzle_.bits, "a swizzle must not read the bits that it writes");
+  TW_CHECK(swizzle_.bits == 0 || swizzle_.shift >= swizzle_.bits,
+           "a swizzle must not read the bits that it writes");
 }
 
 Layout Layout::row_major(std::vector<int64_t> shape) {
@@ -202,12 +207,14 @@ int64_t Layout::contiguous(int axis) const {
 int Layout::bank_conflicts(const std::vector<int64_t>& byte_offsets, int bytes_each) {
   TW_CHECK(bytes_each >= 1, "an access has bytes");
   constexpr int64_t banks = 32, word = 4;
-  size_t together = size_t(std::clamp<int64_t>(banks * word / bytes_each, 1, 32));  // owners served in one pass
+  size_t together =
+      size_t(std::clamp<int64_t>(banks * word / bytes_each, 1, 32));  // owners served in one pass
   size_t worst = 0;
   for (size_t first = 0; first < byte_offsets.size(); first += together) {
     std::set<int64_t> words[banks];
     for (size_t k = first; k < std::min(first + together, byte_offsets.size()); ++k)
-      for (int64_t w = byte_offsets[k] / word; w <= (byte_offsets[k] + bytes_each - 1) / word; ++w) words[w % banks].insert(w);
+      for (int64_t w = byte_offsets[k] / word; w <= (byte_offsets[k] + bytes_each - 1) / word; ++w)
+        words[w % banks].insert(w);
     for (const auto& w : words) worst = std::max(worst, w.size());
   }
   return int(worst);
@@ -216,7 +223,9 @@ int Layout::bank_conflicts(const std::vector<int64_t>& byte_offsets, int bytes_e
 std::string Layout::str() const {
   std::string text = fmt::format("({})", fmt::join(shape_, ", "));
   for (const Digit& d : digits_) {
-    std::string from = d.axis < 0 ? "replica" : d.step == 1 ? fmt::format("{}", d.axis) : fmt::format("{}/{}", d.axis, d.step);
+    std::string from = d.axis < 0    ? "replica"
+                       : d.step == 1 ? fmt::format("{}", d.axis)
+                                     : fmt::format("{}/{}", d.axis, d.step);
     text += fmt::format(" {}:{}{}{}", from, d.extent, d.to == Digit::To::Owner ? "@" : "*", d.stride);
   }
   if (swizzle_.bits > 0) text += fmt::format(" xor({},{},{})", swizzle_.bits, swizzle_.base, swizzle_.shift);
@@ -224,7 +233,8 @@ std::string Layout::str() const {
 }
 
 Conversion classify(const Layout& from, const Layout& to) {
-  TW_CHECK(from.shape() == to.shape(), fmt::format("layouts of different tiles: {} and {}", from.str(), to.str()));
+  TW_CHECK(from.shape() == to.shape(),
+           fmt::format("layouts of different tiles: {} and {}", from.str(), to.str()));
   if (from == to) return Conversion::Identity;
   constexpr int64_t warp = 32;
   Conversion result = Conversion::Identity;
@@ -233,7 +243,8 @@ Conversion classify(const Layout& from, const Layout& to) {
     std::vector<Place> held = from.places(coords);
     for (const Place& p : to.places(coords)) {
       auto same = [&](int64_t unit) {
-        return std::any_of(held.begin(), held.end(), [&](const Place& h) { return h.owner / unit == p.owner / unit; });
+        return std::any_of(held.begin(), held.end(),
+                           [&](const Place& h) { return h.owner / unit == p.owner / unit; });
       };
       if (same(1)) continue;
       if (!same(warp)) return Conversion::Shared;

@@ -55,10 +55,11 @@ class Layout {
   const std::vector<int64_t>& shape() const { return shape_; }
   const std::vector<Digit>& digits() const { return digits_; }
   const Swizzle& swizzle() const { return swizzle_; }
-  int64_t owners() const;    ///< 1 + largest owner, replicas included
-  int64_t elements() const;  ///< offsets an owner (or the buffer) must hold: 1 + largest offset, whole units of the swizzle
+  int64_t owners() const;  ///< 1 + largest owner, replicas included
+  int64_t elements()
+      const;  ///< offsets an owner (or the buffer) must hold: 1 + largest offset, whole units of the swizzle
 
-  Place place(const std::vector<int64_t>& coords) const;            ///< first replica
+  Place place(const std::vector<int64_t>& coords) const;                ///< first replica
   std::vector<Place> places(const std::vector<int64_t>& coords) const;  ///< all replicas
   /// Coordinates of what (owner, offset) holds; false if it holds nothing.
   bool coords(Place p, std::vector<int64_t>& out) const;

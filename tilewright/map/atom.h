@@ -18,15 +18,16 @@ enum class Completion : uint8_t {
 };
 
 struct Atom {
-  std::string name;       ///< "wgmma.m64n128k16.f16", "copy.bulk", "copy.plain", "fma.4x3", "store.plain"
+  std::string name;  ///< "wgmma.m64n128k16.f16", "copy.bulk", "copy.plain", "fma.4x3", "store.plain"
   enum class Kind : uint8_t { Mma, Copy, Store, Exp2, Shuffle } kind = Kind::Mma;
-  DType dtype = DType::f32;        ///< of the operands
+  DType dtype = DType::f32;  ///< of the operands
   Completion completion = Completion::Synchronous;
-  bool reads_async_proxy = false;  ///< reads Local through the asynchronous proxy (generic writes need a ProxyFence first)
-  bool a_in_registers = false;     ///< Mma: the a operand may be a register fragment
-  int m = 0, n = 0, k = 0;         ///< Mma tile
-  double cost = 0;                 ///< cycles of the unit for one issue
-  double max_error = 0;            ///< ulp, for function atoms
+  bool reads_async_proxy =
+      false;  ///< reads Local through the asynchronous proxy (generic writes need a ProxyFence first)
+  bool a_in_registers = false;  ///< Mma: the a operand may be a register fragment
+  int m = 0, n = 0, k = 0;      ///< Mma tile
+  double cost = 0;              ///< cycles of the unit for one issue
+  double max_error = 0;         ///< ulp, for function atoms
 };
 
 /// The table of a target; names are unique.

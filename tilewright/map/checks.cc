@@ -29,8 +29,11 @@ void each_copy(Body& ops, const F& f) {
 
 /// 0 <= index < size(axis) for all values of the axes that the index mentions.
 bool proved_inside(const std::vector<Axis>& axes, Expr index, Sym axis) {
-  if (index.is(Op::Symbol) && index->sym.kind() == SymbolKind::Index && index->sym.size() == axis.size()) return true;
-  const auto range = index_range(index, [](Sym s) { return std::optional<IndexRange>(IndexRange{0, Expr(s.size()) - 1}); });
+  if (index.is(Op::Symbol) && index->sym.kind() == SymbolKind::Index && index->sym.size() == axis.size())
+    return true;
+  const auto range = index_range(index, [](Sym s) {
+    return std::optional<IndexRange>(IndexRange{0, Expr(s.size()) - 1});
+  });
   if (!range) return false;
   Expr lo = range->lo, room = Expr(axis.size()) - 1 - range->hi;
   Substitution sizes;
@@ -51,7 +54,8 @@ void number_checks(const Program& elaborated, MappedProgram& m) {
       each_copy(r.body, [&](Copy& c) {
         if (!c.present) return;
         std::vector<Sym> pieces;
-        for (const Dim& d : memory_dims(elaborated, m, c.tensor)) pieces.insert(pieces.end(), d.pieces.begin(), d.pieces.end());
+        for (const Dim& d : memory_dims(elaborated, m, c.tensor))
+          pieces.insert(pieces.end(), d.pieces.begin(), d.pieces.end());
         TW_CHECK(pieces.size() == c.index.size(), "one index for each axis of " + c.tensor.name());
         c.checks.assign(pieces.size(), -1);
         for (size_t axis = 0; axis < pieces.size(); ++axis) {
@@ -60,7 +64,8 @@ void number_checks(const Program& elaborated, MappedProgram& m) {
           m.checks.push_back({c.tensor, pieces[axis]});
         }
       });
-  TW_CHECK(m.checks.size() < (size_t(1) << check_bits) - 1, "more checked reads than an error word can tell apart");
+  TW_CHECK(m.checks.size() < (size_t(1) << check_bits) - 1,
+           "more checked reads than an error word can tell apart");
 }
 
 bool has_checks(const MappedKernel& k) {

@@ -16,7 +16,10 @@ bool has_checks(const MappedKernel& k);
 
 /// An error word: 0 for none, else the number of the check + 1 in the low bits and the index, saturated, above them.
 constexpr int check_bits = 16;
-struct FailedCheck { int check = 0; int64_t index = 0; };
+struct FailedCheck {
+  int check = 0;
+  int64_t index = 0;
+};
 std::optional<FailedCheck> failed_check(int64_t error_word);
 
 }  // namespace tilewright

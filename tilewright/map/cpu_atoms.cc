@@ -23,8 +23,9 @@ std::vector<Atom> make_cpu_table() {
     }
   }
   table.push_back({.name = "copy.plain", .kind = Kind::Copy, .cost = 1});
-  table.push_back({.name = "copy.pack", .kind = Kind::Copy, .cost = 1});     // into panels of lanes
-  table.push_back({.name = "copy.convert", .kind = Kind::Copy, .cost = 1});  // changes the element type, keeps the order
+  table.push_back({.name = "copy.pack", .kind = Kind::Copy, .cost = 1});  // into panels of lanes
+  table.push_back(
+      {.name = "copy.convert", .kind = Kind::Copy, .cost = 1});  // changes the element type, keeps the order
   table.push_back({.name = "store.plain", .kind = Kind::Store, .cost = 1});
   table.push_back({.name = "store.transpose", .kind = Kind::Store, .cost = 1});  // lanes become the slow axis
   // Round, polynomial, scale by the exponent; errors in units of the last place of f32.
@@ -43,7 +44,8 @@ const std::vector<Atom>& cpu_atoms() {
 
 const Atom* find_atom(const std::string& name) {
   static const std::map<std::string, const Atom*> index = [] {
-    std::map<std::string, const Atom*> result;  // plain copies and stores stand in both tables and mean the same
+    std::map<std::string, const Atom*>
+        result;  // plain copies and stores stand in both tables and mean the same
     for (const auto* table : {&sm90_atoms(), &cpu_atoms()})
       for (const Atom& a : *table) result.emplace(a.name, &a);
     return result;

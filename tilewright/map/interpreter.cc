@@ -19,7 +19,9 @@ namespace {
 using emulation::Array;
 using emulation::Environment;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) { throw UserError(Span{}, what, hint); }
+[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+  throw UserError(Span{}, what, hint);
+}
 
 std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size());
@@ -32,14 +34,17 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
 }
 
 /// The array of a tensor: memory dimensions are cut into their piece axes.
-std::unique_ptr<Array> make_array(Sym tensor, const std::vector<Dim>& dims, const Sizes& sizes, DType dtype, const void* data,
-                                  const std::vector<int64_t>& shape, std::vector<int64_t> strides) {
+std::unique_ptr<Array> make_array(Sym tensor, const std::vector<Dim>& dims, const Sizes& sizes, DType dtype,
+                                  const void* data, const std::vector<int64_t>& shape,
+                                  std::vector<int64_t> strides) {
   std::vector<int64_t> expected = shape_of(dims, sizes);
   if (shape != expected)
-    refuse(fmt::format("{} has shape [{}], the sizes give [{}]", tensor.name(), fmt::join(shape, ", "), fmt::join(expected, ", ")),
+    refuse(fmt::format("{} has shape [{}], the sizes give [{}]", tensor.name(), fmt::join(shape, ", "),
+                       fmt::join(expected, ", ")),
            "give an array of that shape");
   if (strides.empty()) strides = row_major(shape);
-  if (strides.size() != shape.size()) refuse(fmt::format("{} has {} strides", tensor.name(), strides.size()), "give one for each dimension");
+  if (strides.size() != shape.size())
+    refuse(fmt::format("{} has {} strides", tensor.name(), strides.size()), "give one for each dimension");
   auto a = std::make_unique<Array>();
   a->sym = tensor;
   a->dtype = dtype;
@@ -72,7 +77,8 @@ Sizes all_sizes(const MappedProgram& m, const Sizes& given) {
 }
 
 /// All blocks of one kernel, in threads; rethrows what the lowest block that failed threw.
-void run_blocks(const Environment& env, const MappedKernel& kernel, int number, const Adversary& adversary, int threads) {
+void run_blocks(const Environment& env, const MappedKernel& kernel, int number, const Adversary& adversary,
+                int threads) {
   std::mutex mutex;
   std::exception_ptr failure;
   std::atomic<int64_t> next = 0, failed = std::numeric_limits<int64_t>::max();
@@ -113,9 +119,9 @@ const char* name(MappedFault::Kind k) {
   return "?";
 }
 
-void interpret(const Program& p, const MappedProgram& m, const Sizes& given, const std::map<std::string, ArrayView>& inputs,
-               const std::map<std::string, double>& params, const std::map<std::string, MutableArray>& outputs, const Adversary& adversary,
-               int threads) {
+void interpret(const Program& p, const MappedProgram& m, const Sizes& given,
+               const std::map<std::string, ArrayView>& inputs, const std::map<std::string, double>& params,
+               const std::map<std::string, MutableArray>& outputs, const Adversary& adversary, int threads) {
   Environment env{p, m, {}, {}, {}};
   const Sizes sizes = all_sizes(m, given);
   Bindings values;
@@ -135,7 +141,8 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given, con
   for (auto [sym, value] : values) env.scalars.set(env.symbols.slot(sym), value);
 
   std::map<std::pair<Sym, int>, int64_t> strides;  // of each memory dimension
-  auto add = [&](Sym tensor, DType dtype, const void* data, void* writable, const std::vector<int64_t>& shape, std::vector<int64_t> given_strides) {
+  auto add = [&](Sym tensor, DType dtype, const void* data, void* writable, const std::vector<int64_t>& shape,
+                 std::vector<int64_t> given_strides) {
     std::vector<Dim> dims = memory_dims(p, m, tensor);
     if (given_strides.empty()) given_strides = row_major(shape);
     auto a = make_array(tensor, dims, sizes, dtype, data, shape, given_strides);
@@ -146,12 +153,14 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given, con
   };
   for (const Input& input : p.inputs) {
     auto it = inputs.find(input.sym.name());
-    if (it == inputs.end()) refuse(fmt::format("input {} is missing", input.sym.name()), "give an array of that name");
+    if (it == inputs.end())
+      refuse(fmt::format("input {} is missing", input.sym.name()), "give an array of that name");
     add(input.sym, it->second.dtype, it->second.data, nullptr, it->second.shape, it->second.strides);
   }
   for (const Output& output : p.outputs) {
     auto it = outputs.find(output.sym.name());
-    if (it == outputs.end()) refuse(fmt::format("output {} is missing", output.sym.name()), "give an array of that name");
+    if (it == outputs.end())
+      refuse(fmt::format("output {} is missing", output.sym.name()), "give an array of that name");
     add(output.sym, it->second.dtype, it->second.data, it->second.data, it->second.shape, it->second.strides);
   }
   std::vector<std::vector<double>> storage;  // of workspaces; eight bytes an element suffice for any dtype
@@ -172,7 +181,10 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given, con
       if (extents[size_t(d)] == 1 || (d == last && !g.unit_inner)) continue;  // a stride that is never used
       int64_t stride = strides.at({g.tensor, d});
       bool fits = d == last ? stride == 1 : stride * bytes(it->second->dtype) % g.align == 0;
-      TW_CHECK(fits, fmt::format("{} has stride {} in dimension {} and this mapping is for arrays aligned to {} bytes", g.tensor.name(), stride, d, g.align));
+      TW_CHECK(
+          fits,
+          fmt::format("{} has stride {} in dimension {} and this mapping is for arrays aligned to {} bytes",
+                      g.tensor.name(), stride, d, g.align));
     }
   }
 

@@ -23,8 +23,9 @@ struct MmaTables : OpCache {
   Side batch, rows, columns, depth;
   struct Operand {
     int buffer = -1;
-    std::vector<int32_t> index;  ///< element of the slot, (batch, rows | depth, columns | depth); empty for views
-    PointOp view;                ///< views: their index in memory
+    std::vector<int32_t>
+        index;     ///< element of the slot, (batch, rows | depth, columns | depth); empty for views
+    PointOp view;  ///< views: their index in memory
     std::vector<int8_t> region;  ///< Local, asynchronous: the group that reads each element of the slot
     std::vector<Unit> readers;   ///< Local, synchronous: the threads that read each entry of `index`
   };
@@ -97,39 +98,49 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
   t.columns.axes = common(d.axes, a.axes, false);
   t.depth.axes = op.contracted;
   for (Sym s : t.columns.axes)
-    TW_CHECK(std::find(b.axes.begin(), b.axes.end(), s) != b.axes.end(), fmt::format("neither operand of {} has axis {}", d.sym.name(), s.name()));
+    TW_CHECK(std::find(b.axes.begin(), b.axes.end(), s) != b.axes.end(),
+             fmt::format("neither operand of {} has axis {}", d.sym.name(), s.name()));
   FrameScope frame(*this, r, op.frame);
   for (MmaTables::Side* side : {&t.batch, &t.rows, &t.columns, &t.depth}) {
     for (Sym s : side->axes) {
       auto n = axis_extent(s, {t.d.buffer, t.a.buffer, t.b.buffer});
       TW_CHECK(n, fmt::format("`{}` does not say how long {} is", print(kernel_, *r.node), s.name()));
-      if (side == &t.depth) n = std::min(*n, axis_extent(s, {t.b.buffer, t.a.buffer}).value_or(*n));  // panels are padded on one side
+      if (side == &t.depth)
+        n = std::min(*n,
+                     axis_extent(s, {t.b.buffer, t.a.buffer}).value_or(*n));  // panels are padded on one side
       side->shape.push_back(*n);
     }
-    for_each_coordinate(side->shape, [&](const std::vector<int64_t>& coords, int64_t) { side->coords.push_back(coords); });
+    for_each_coordinate(side->shape,
+                        [&](const std::vector<int64_t>& coords, int64_t) { side->coords.push_back(coords); });
   }
 
-  auto place = [&](MmaTables::Operand& operand, const MmaTables::Side& first, const MmaTables::Side& second, std::vector<int32_t>* owners) {
+  auto place = [&](MmaTables::Operand& operand, const MmaTables::Side& first, const MmaTables::Side& second,
+                   std::vector<int32_t>* owners) {
     const BufferState& state = buffers_[operand.buffer];
     std::vector<Sym> axes = joined({&t.batch.axes, &first.axes, &second.axes});
     if (state.storage < 0) {
       operand.view.points.axes = axes;
       operand.view.points.coords.resize(axes.size());
-      for_each_coordinate(joined({&t.batch.shape, &first.shape, &second.shape}), [&](const std::vector<int64_t>& coords, int64_t) {
-        for (size_t k = 0; k < axes.size(); ++k) operand.view.points.coords[k].push_back(int32_t(coords[k]));
-        operand.view.points.owner.push_back(r.spec->threads == 1 ? 0 : -1);
-      });
+      for_each_coordinate(joined({&t.batch.shape, &first.shape, &second.shape}),
+                          [&](const std::vector<int64_t>& coords, int64_t) {
+                            for (size_t k = 0; k < axes.size(); ++k)
+                              operand.view.points.coords[k].push_back(int32_t(coords[k]));
+                            operand.view.points.owner.push_back(r.spec->threads == 1 ? 0 : -1);
+                          });
       std::vector<Expr> args(state.spec->axes.begin(), state.spec->axes.end());
       compile(r, operand.view, {read(state.spec->sym, args)}, false);
       return;
     }
     Projection at(axes, state.spec->axes, state.table.shape);
     bool registers = state.spec->space == Space::Registers;
-    for_each_coordinate(joined({&t.batch.shape, &first.shape, &second.shape}), [&](const std::vector<int64_t>& coords, int64_t) {
-      int64_t k = at(coords);
-      operand.index.push_back(int32_t((registers ? state.table.owner[k] * state.table.elements : 0) + state.table.offset[k]));
-      if (owners) owners->push_back(registers ? state.table.owner[k] : r.spec->threads == 1 ? 0 : -1);
-    });
+    for_each_coordinate(
+        joined({&t.batch.shape, &first.shape, &second.shape}),
+        [&](const std::vector<int64_t>& coords, int64_t) {
+          int64_t k = at(coords);
+          operand.index.push_back(
+              int32_t((registers ? state.table.owner[k] * state.table.elements : 0) + state.table.offset[k]));
+          if (owners) owners->push_back(registers ? state.table.owner[k] : r.spec->threads == 1 ? 0 : -1);
+        });
   };
   std::vector<int32_t> a_owner, b_owner;
   place(t.d, t.rows, t.columns, &t.d_owner);
@@ -137,13 +148,19 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
   place(t.b, t.depth, t.columns, &b_owner);
   if (d.space == Space::Registers) {
     t.replicas.clear();
-    for (int32_t replica : buffers_[t.d.buffer].table.replicas) t.replicas.push_back(replica * buffers_[t.d.buffer].table.elements);
+    for (int32_t replica : buffers_[t.d.buffer].table.replicas)
+      t.replicas.push_back(replica * buffers_[t.d.buffer].table.elements);
   }
 
   const int64_t rows = t.rows.size(), columns = t.columns.size(), depth = t.depth.size();
   if (t.asynchronous) {
-    auto table = [&](const Buffer& spec, const MmaTables::Operand& operand, const std::vector<int32_t>& owner) {
-      OperandTable result{.space = spec.space, .swizzle = spec.layout.swizzle(), .bytes = bytes(spec.dtype), .owner = owner, .offset = operand.index};
+    auto table = [&](const Buffer& spec, const MmaTables::Operand& operand,
+                     const std::vector<int32_t>& owner) {
+      OperandTable result{.space = spec.space,
+                          .swizzle = spec.layout.swizzle(),
+                          .bytes = bytes(spec.dtype),
+                          .owner = owner,
+                          .offset = operand.index};
       if (spec.space == Space::Registers)
         for (int32_t& offset : result.offset) offset %= int32_t(spec.layout.elements());
       return result;
@@ -152,8 +169,11 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
     if (t.batch.size() != 1) refusal = "a batch axis";
     if (a.dtype != atom->dtype || b.dtype != atom->dtype) refusal = "operands of another type";
     if (a.space == Space::Memory || b.space == Space::Memory) refusal = "an operand is not in local memory";
-    if (r.spec->group != 128 || r.spec->threads % 128 != 0) refusal = "a role that is not made of groups of 128 threads";
-    if (refusal.empty()) refusal = refuse_layouts(*atom, rows, columns, depth, table(d, t.d, t.d_owner), table(a, t.a, a_owner), table(b, t.b, b_owner));
+    if (r.spec->group != 128 || r.spec->threads % 128 != 0)
+      refusal = "a role that is not made of groups of 128 threads";
+    if (refusal.empty())
+      refusal = refuse_layouts(*atom, rows, columns, depth, table(d, t.d, t.d_owner), table(a, t.a, a_owner),
+                               table(b, t.b, b_owner));
     if (!refusal.empty()) fault(Kind::Placement, r, fmt::format("{} refuses: {}", op.atom, refusal));
   } else if (r.spec->threads > 1) {
     find_readers(r, t);
@@ -194,7 +214,8 @@ void Runner::find_readers(RoleState& r, MmaTables& t) {
           of_column[size_t(j)].insert(owner);
         }
     // Entries (n, row, k) of a and (n, k, column) of b.
-    auto see = [&](MmaTables::Operand& operand, const std::vector<std::set<int>>& owners, int64_t line_step, int64_t depth_step) {
+    auto see = [&](MmaTables::Operand& operand, const std::vector<std::set<int>>& owners, int64_t line_step,
+                   int64_t depth_step) {
       const BufferState& b = buffers_[operand.buffer];
       if (b.storage < 0) return;
       operand.readers.resize(operand.index.size(), role);
@@ -202,13 +223,17 @@ void Runner::find_readers(RoleState& r, MmaTables& t) {
         Unit reader = owners[line].empty() ? role : Unit{Scope::Thread, *owners[line].begin()};
         for (int owner : owners[line]) reader = cover(r, reader, {Scope::Thread, owner});
         for (int64_t k = 0; k < depth; ++k) {
-          size_t entry = size_t(n * int64_t(owners.size()) * depth + int64_t(line) * line_step + k * depth_step);
+          size_t entry =
+              size_t(n * int64_t(owners.size()) * depth + int64_t(line) * line_step + k * depth_step);
           operand.readers[entry] = reader;
           if (b.spec->space != Space::Registers) continue;
           int64_t first = operand.index[entry] / b.table.elements;
           for (int owner : owners[line])
-            if (std::none_of(b.table.replicas.begin(), b.table.replicas.end(), [&](int32_t x) { return first + x == owner; }))
-              fault(Kind::Placement, r, fmt::format("thread {} needs an element of {} that it does not hold", owner, b.spec->sym.name()));
+            if (std::none_of(b.table.replicas.begin(), b.table.replicas.end(),
+                             [&](int32_t x) { return first + x == owner; }))
+              fault(Kind::Placement, r,
+                    fmt::format("thread {} needs an element of {} that it does not hold", owner,
+                                b.spec->sym.name()));
         }
       }
     };
@@ -236,7 +261,8 @@ void Runner::execute(RoleState& r, const Mma& op) {
       for (size_t a = 0; a < side->axes.size(); ++a) {
         int64_t limit = frame.extent(side->axes[a]).value_or(side->shape[a]);
         // Instructions of the matrix unit compute whole tiles, and whole steps of the depth.
-        if (t.asynchronous) limit = side == &t.depth ? (limit + t.step - 1) / t.step * t.step : side->shape[a];
+        if (t.asynchronous)
+          limit = side == &t.depth ? (limit + t.step - 1) / t.step * t.step : side->shape[a];
         limits.push_back(limit);
       }
       std::vector<int32_t> inside;
@@ -308,14 +334,16 @@ void Runner::multiply(RoleState& r, const Product& p) {
   const auto &batches = p.inside[0], &rows = p.inside[1], &columns = p.inside[2], &depth = p.inside[3];
   const int64_t m = int64_t(rows.size()), n = int64_t(columns.size()), k = int64_t(depth.size());
   std::vector<T> d(size_t(m * n)), a(size_t(m * k)), b(size_t(k * n));
-  auto gather = [&](MmaTables::Operand& operand, int slot, std::vector<T>& into, int32_t batch, const std::vector<int32_t>& first,
-                    const std::vector<int32_t>& second, int64_t first_size, int64_t second_size) {
+  auto gather = [&](MmaTables::Operand& operand, int slot, std::vector<T>& into, int32_t batch,
+                    const std::vector<int32_t>& first, const std::vector<int32_t>& second, int64_t first_size,
+                    int64_t second_size) {
     const Buffer& spec = *buffers_[operand.buffer].spec;
     if (operand.index.empty() && operand.view.program) {
       load_view(r, p, operand.view);
       for (size_t x = 0; x < first.size(); ++x)
         for (size_t y = 0; y < second.size(); ++y)
-          into[x * second.size() + y] = T(view_values_[size_t((batch * first_size + first[x]) * second_size + second[y])]);
+          into[x * second.size() + y] =
+              T(view_values_[size_t((batch * first_size + first[x]) * second_size + second[y])]);
       return;
     }
     const double* data = slot_data(spec, slot);
@@ -324,7 +352,8 @@ void Runner::multiply(RoleState& r, const Product& p) {
       for (size_t y = 0; y < second.size(); ++y) {
         double value = data[index[second[y]]];
         if (is_unwritten(value))
-          fault(Kind::Uninitialised, r, fmt::format("{} is used by a product and was not written everywhere", slot_name(spec, slot)));
+          fault(Kind::Uninitialised, r,
+                fmt::format("{} is used by a product and was not written everywhere", slot_name(spec, slot)));
         into[x * second.size() + y] = T(value);
       }
     }
@@ -345,7 +374,8 @@ void Runner::multiply(RoleState& r, const Product& p) {
         double value = round_to(result.dtype, double(d[size_t(i * n + j)]));
         for (int64_t replica : t.replicas) {
           int64_t element = t.d.index[at] + replica;
-          int owner = result.space == Space::Registers ? int(element / buffers_[t.d.buffer].table.elements) : -1;
+          int owner =
+              result.space == Space::Registers ? int(element / buffers_[t.d.buffer].table.elements) : -1;
           if (p.mask.empty() || owner < 0 || p.mask[owner]) out[element] = value;
         }
       }
@@ -358,7 +388,8 @@ void Runner::load_view(RoleState& r, const Product& p, PointOp& view) {
   FrameScope frame(*this, r, p.op->frame);
   view_values_.assign(view.points.size(), 0);
   begin(r, view, frame, p.op->uses);
-  run_points(r, view, frame, [&](size_t point, size_t lane) { view_values_[point] = view.program->output(0)[lane]; });
+  run_points(r, view, frame,
+             [&](size_t point, size_t lane) { view_values_[point] = view.program->output(0)[lane]; });
 }
 
 // ---- Bulk copies ----
@@ -370,9 +401,12 @@ int64_t Runner::box_elements(const TensorMap& map) const {
 }
 
 const TensorMap& Runner::tensor_map(RoleState& r, int number, const Buffer& b, int64_t offset, size_t rank) {
-  TW_CHECK(number >= 0 && number < int(kernel_.tensor_maps.size()), fmt::format("there is no tensor map {}", number));
+  TW_CHECK(number >= 0 && number < int(kernel_.tensor_maps.size()),
+           fmt::format("there is no tensor map {}", number));
   const TensorMap& map = kernel_.tensor_maps[number];
-  auto refuse = [&](const std::string& what) { fault(Kind::Placement, r, fmt::format("tensor map {}: {}", map.name, what)); };
+  auto refuse = [&](const std::string& what) {
+    fault(Kind::Placement, r, fmt::format("tensor map {}: {}", map.name, what));
+  };
   if (map.dims.empty() || map.dims.size() > 5) refuse("a map has 1 to 5 dimensions");
   if (rank != map.dims.size()) refuse(fmt::format("{} coordinates for {} dimensions", rank, map.dims.size()));
   if (b.space != Space::Local) refuse(fmt::format("{} is not in local memory", b.sym.name()));
@@ -383,20 +417,24 @@ const TensorMap& Runner::tensor_map(RoleState& r, int number, const Buffer& b, i
   while (base->shares) base = &kernel_.buffer(base->shares);
   int inner = map.dims[0].box * bytes(map.dtype);
   if (inner % 16 != 0) refuse("the inner side of the box is no multiple of 16 bytes");
-  if (map.swizzle_bytes > 0 && inner > map.swizzle_bytes) refuse("the inner side of the box is longer than the swizzle");
+  if (map.swizzle_bytes > 0 && inner > map.swizzle_bytes)
+    refuse("the inner side of the box is longer than the swizzle");
   if (integer(r, map.dims[0].stride) != 1) refuse("dimension 0 is not contiguous");
   if (base->alignment % std::max(128, map.swizzle_bytes * 8) != 0)
-    refuse(fmt::format("{} is aligned to {} bytes, not to {}", base->sym.name(), base->alignment, std::max(128, map.swizzle_bytes * 8)));
+    refuse(fmt::format("{} is aligned to {} bytes, not to {}", base->sym.name(), base->alignment,
+                       std::max(128, map.swizzle_bytes * 8)));
   if (offset * bytes(map.dtype) % 128 != 0) refuse("the box does not start at a multiple of 128 bytes");
   if (offset < 0 || offset + box_elements(map) > b.layout.elements())
-    fault(Kind::OutOfBounds, r, fmt::format("a box of {} elements at {} does not fit in {} of {}", box_elements(map), offset, b.sym.name(),
-                                            b.layout.elements()));
+    fault(Kind::OutOfBounds, r,
+          fmt::format("a box of {} elements at {} does not fit in {} of {}", box_elements(map), offset,
+                      b.sym.name(), b.layout.elements()));
   return map;
 }
 
 /// Calls visit(element of the slot, offset in memory or −1 outside) for each element of the box.
 template <class F>
-void Runner::for_each_in_box(RoleState& r, const TensorMap& map, const std::vector<int64_t>& coordinates, int64_t offset, F visit) {
+void Runner::for_each_in_box(RoleState& r, const TensorMap& map, const std::vector<int64_t>& coordinates,
+                             int64_t offset, F visit) {
   Swizzle swizzle;
   swizzle.bits = map.swizzle_bytes > 0 ? std::countr_zero(unsigned(map.swizzle_bytes)) - 4 : 0;
   swizzle.base = std::countr_zero(unsigned(16 / bytes(map.dtype)));
@@ -424,7 +462,8 @@ void Runner::execute(RoleState& r, const CopyAsync& op) {
   const Buffer& b = kernel_.buffer(op.buffer);
   const Channel& c = kernel_.channels.at(op.channel);
   const TensorMap& map = tensor_map(r, op.tensor_map, b, op.offset, op.coordinates.size());
-  TW_CHECK(std::find(c.buffers.begin(), c.buffers.end(), op.buffer) != c.buffers.end(), fmt::format("channel {} does not guard {}", c.name, b.sym.name()));
+  TW_CHECK(std::find(c.buffers.begin(), c.buffers.end(), op.buffer) != c.buffers.end(),
+           fmt::format("channel {} does not guard {}", c.name, b.sym.name()));
   int64_t use = integer(r, op.use);
   int slot = int(use % b.slots), signal_slot = int(use % c.slots);
   int64_t end = op.offset + box_elements(map);
@@ -447,7 +486,9 @@ void Runner::complete_copy(size_t which) {
   const Array& from = *env_.arrays.at(map.tensor);
   double* data = slot_data(b, copy.slot);
   for_each_in_box(r, map, copy.coordinates, op.offset, [&](int64_t element, int64_t offset) {
-    if (offset >= from.limit) fault(Kind::OutOfBounds, r, fmt::format("tensor map {} reaches outside {}", map.name, map.tensor.name()));
+    if (offset >= from.limit)
+      fault(Kind::OutOfBounds, r,
+            fmt::format("tensor map {} reaches outside {}", map.name, map.tensor.name()));
     data[element] = offset < 0 ? 0 : load_array(r, from, offset);
   });
   signal(op.channel, true, copy.signal).bytes -= box_elements(map) * bytes(map.dtype);
@@ -478,7 +519,9 @@ void Runner::complete(BulkStore& s, RoleState& r) {
   const double* data = slot_data(b, 0);
   for_each_in_box(r, map, s.coordinates, 0, [&](int64_t element, int64_t offset) {
     if (offset < 0) return;
-    if (offset >= to.limit) fault(Kind::OutOfBounds, r, fmt::format("tensor map {} reaches outside {}", map.name, map.tensor.name()));
+    if (offset >= to.limit)
+      fault(Kind::OutOfBounds, r,
+            fmt::format("tensor map {} reaches outside {}", map.name, map.tensor.name()));
     if (is_unwritten(data[element]))
       fault(Kind::Uninitialised, r, fmt::format("{} is stored and was not written everywhere", b.sym.name()));
     store_array(r, to, offset, data[element]);

@@ -11,17 +11,20 @@ constexpr int64_t tile_rows = 64, group_threads = 128;
 
 /// Rows × columns of registers in blocks of `width` columns lie as in an accumulator: within a block the thread follows from (row, column), and
 /// offsets grow by 4 for every 8 columns.
-std::string refuse_fragment(const char* what, const OperandTable& t, int64_t rows, int64_t columns, int64_t width) {
+std::string refuse_fragment(const char* what, const OperandTable& t, int64_t rows, int64_t columns,
+                            int64_t width) {
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
       int64_t row = i % tile_rows, column = j % width;
       size_t corner = size_t((i - row) * columns + (j - column)), here = size_t(i * columns + j);
       int64_t owner = 4 * (row % 8) + 32 * (row / 16) + column % 8 / 2;
       int64_t offset = column % 2 + 2 * (row / 8 % 2) + 4 * (column / 8);
-      if (t.owner[corner] % group_threads == 0 && t.owner[here] == t.owner[corner] + owner && t.offset[here] == t.offset[corner] + offset)
+      if (t.owner[corner] % group_threads == 0 && t.owner[here] == t.owner[corner] + owner &&
+          t.offset[here] == t.offset[corner] + offset)
         continue;
-      return fmt::format("{} is not laid out in fragments of 64 rows and {} columns: ({}, {}) lies in thread {} at {}", what, width, i, j,
-                         t.owner[here], t.offset[here]);
+      return fmt::format(
+          "{} is not laid out in fragments of 64 rows and {} columns: ({}, {}) lies in thread {} at {}", what,
+          width, i, j, t.owner[here], t.offset[here]);
     }
   }
   return "";
@@ -29,7 +32,8 @@ std::string refuse_fragment(const char* what, const OperandTable& t, int64_t row
 
 /// outer × depth elements of shared memory, `outer` in blocks of `block`, form swizzled panels that a descriptor can name: rows of the panel are as
 /// long as the swizzle (W elements), and run along the depth or along `outer`.
-std::string refuse_panels(const char* what, const OperandTable& t, int64_t outer, int64_t depth, int64_t block, int64_t step) {
+std::string refuse_panels(const char* what, const OperandTable& t, int64_t outer, int64_t depth,
+                          int64_t block, int64_t step) {
   const Swizzle& s = t.swizzle;
   if (t.bytes != 2) return fmt::format("{} has elements of {} bytes", what, t.bytes);
   if (s.bits < 1 || s.bits > 3 || s.base != 3 || s.shift != 3)
@@ -49,7 +53,9 @@ std::string refuse_panels(const char* what, const OperandTable& t, int64_t outer
         }
       }
       if (!along_depth && !along_outer)
-        return fmt::format("{} is not laid out in swizzled panels of {} elements: see rows from {}, depth from {}", what, width, first, k0);
+        return fmt::format(
+            "{} is not laid out in swizzled panels of {} elements: see rows from {}, depth from {}", what,
+            width, first, k0);
     }
   }
   return "";
@@ -57,13 +63,15 @@ std::string refuse_panels(const char* what, const OperandTable& t, int64_t outer
 
 }  // namespace
 
-std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int64_t depth, const OperandTable& d, const OperandTable& a,
-                           const OperandTable& b) {
+std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int64_t depth,
+                           const OperandTable& d, const OperandTable& a, const OperandTable& b) {
   if (atom.kind != Atom::Kind::Mma || atom.completion != Completion::Group) return "";
   if (rows % atom.m != 0 || columns % atom.n != 0 || depth % atom.k != 0)
-    return fmt::format("{} x {} x {} is no multiple of {} x {} x {}", rows, columns, depth, atom.m, atom.n, atom.k);
+    return fmt::format("{} x {} x {} is no multiple of {} x {} x {}", rows, columns, depth, atom.m, atom.n,
+                       atom.k);
   if (d.space != Space::Registers) return "the accumulator is not in registers";
-  if ((a.space == Space::Registers) != atom.a_in_registers) return fmt::format("the first operand is{} in registers", atom.a_in_registers ? " not" : "");
+  if ((a.space == Space::Registers) != atom.a_in_registers)
+    return fmt::format("the first operand is{} in registers", atom.a_in_registers ? " not" : "");
   if (a.space == Space::Memory || b.space != Space::Local) return "an operand is not in local memory";
   if (std::string s = refuse_fragment("the accumulator", d, rows, columns, atom.n); !s.empty()) return s;
   std::string s = atom.a_in_registers ? refuse_fragment("the first operand", a, rows, depth, atom.k)
@@ -75,7 +83,8 @@ std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int6
       return fmt::format("row {} of the first operand lies in another group than that of the result", i);
   OperandTable columns_first = b;  // (column, depth)
   for (int64_t k = 0; k < depth; ++k)
-    for (int64_t j = 0; j < columns; ++j) columns_first.offset[size_t(j * depth + k)] = b.offset[size_t(k * columns + j)];
+    for (int64_t j = 0; j < columns; ++j)
+      columns_first.offset[size_t(j * depth + k)] = b.offset[size_t(k * columns + j)];
   return refuse_panels("the second operand", columns_first, columns, depth, atom.n, atom.k);
 }
 

@@ -58,7 +58,8 @@ bool Runner::ordered(const RoleState& r, int64_t time, Unit first, Unit second) 
 
 bool Runner::knows(const RoleState& r, const Access& a, Unit u) const {
   if (a.time == 0) return true;
-  if (a.role == r.index) return a.time == r.now() || ordered(r, a.time, unit_of(a), u);  // one op: one thread an element
+  if (a.role == r.index)
+    return a.time == r.now() || ordered(r, a.time, unit_of(a), u);  // one op: one thread an element
   return r.clock[a.role] >= a.time;
 }
 
@@ -116,13 +117,17 @@ void Runner::read_slot(RoleState& r, const Buffer& b, int slot) {
   if (!racy_) return;
   for (const AsyncWrite& w : slot_state(b, slot).async_writes) {
     if (r.clock[w.agent] > w.phase) continue;
-    fault(Kind::EarlyRead, r, fmt::format("{} is read before its copy is known to be complete; wait for full first", slot_name(b, slot)));
+    fault(Kind::EarlyRead, r,
+          fmt::format("{} is read before its copy is known to be complete; wait for full first",
+                      slot_name(b, slot)));
   }
 }
 
 void Runner::read_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64_t element, Unit u) {
   if (!knows(r, s.writes[element], u))
-    fault(Kind::Race, r, fmt::format("{} is read by threads that no barrier or wait orders after its writer", slot_name(b, slot)));
+    fault(Kind::Race, r,
+          fmt::format("{} is read by threads that no barrier or wait orders after its writer",
+                      slot_name(b, slot)));
   Access& last = s.reads[element];
   Access now{int32_t(r.now()), int16_t(u.index), u.level, int8_t(r.index)};
   if (last.time != 0 && (last.role < 0 || !knows(r, last, u))) {
@@ -138,9 +143,12 @@ void Runner::read_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64_
 }
 
 void Runner::write_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64_t element, Unit u) {
-  auto race = [&](const char* what) { fault(Kind::Race, r, fmt::format("{} is written {}", slot_name(b, slot), what)); };
+  auto race = [&](const char* what) {
+    fault(Kind::Race, r, fmt::format("{} is written {}", slot_name(b, slot), what));
+  };
   for (const AsyncWrite& w : s.async_writes)
-    if (element >= w.begin && element < w.end && r.clock[w.agent] <= w.phase) race("while a copy into it may be in flight");
+    if (element >= w.begin && element < w.end && r.clock[w.agent] <= w.phase)
+      race("while a copy into it may be in flight");
   for (const AsyncRead& a : s.async_reads) {
     Unit reader = unit(r, Scope::Role, 0);
     if (a.bulk) {
@@ -153,13 +161,14 @@ void Runner::write_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64
     const char* name = a.bulk ? "while a bulk store may read it" : "while a product may read it";
     if (a.time < 0) race(name);
     // A product is awaited by all threads of its groups, a bulk store by the elected thread.
-    bool over = a.role != r.index             ? r.clock[roles_.size() + a.role] >= a.time
+    bool over = a.role != r.index ? r.clock[roles_.size() + a.role] >= a.time
                 : !a.bulk && reader.level != Scope::Role && reader.level == cover(r, reader, u).level
                     ? true
                     : r.own_awaited >= a.time || ordered(r, a.time, reader, u);
     if (!over) race(name);
   }
-  if (!knows(r, s.writes[element], u)) race("by threads that no barrier or wait orders after its last writer");
+  if (!knows(r, s.writes[element], u))
+    race("by threads that no barrier or wait orders after its last writer");
   const Access& last = s.reads[element];
   bool read_before = last.role >= 0 ? knows(r, last, u) : true;
   for (size_t q = 0; last.time != 0 && last.role < 0 && q < roles_.size(); ++q) {
@@ -173,7 +182,8 @@ void Runner::write_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64
 
 // ---- Local, by asynchronous ops ----
 
-void Runner::read_by_product(RoleState& r, const Buffer& b, int slot, const std::vector<int8_t>& region, uint64_t id) {
+void Runner::read_by_product(RoleState& r, const Buffer& b, int slot, const std::vector<int8_t>& region,
+                             uint64_t id) {
   read_slot(r, b, slot);
   Slot& s = slot_state(b, slot);
   bool written = std::any_of(s.last_write.begin(), s.last_write.end(), [](int64_t t) { return t != 0; });
@@ -181,37 +191,49 @@ void Runner::read_by_product(RoleState& r, const Buffer& b, int slot, const std:
     if (region[e] < 0) continue;
     Unit u = region[e] == 127 ? unit(r, Scope::Role, 0) : unit(r, Scope::Group, region[e]);
     if (!knows(r, s.writes[e], u))
-      fault(Kind::Race, r, fmt::format("{} is read by a product that no barrier or wait orders after its writer", slot_name(b, slot)));
+      fault(Kind::Race, r,
+            fmt::format("{} is read by a product that no barrier or wait orders after its writer",
+                        slot_name(b, slot)));
     if (!fenced(r, s.writes[e]))
       fault(Kind::MissingFence, r,
-            fmt::format("{} was written by instructions and is read by a product without a fence of local memory", slot_name(b, slot)));
+            fmt::format(
+                "{} was written by instructions and is read by a product without a fence of local memory",
+                slot_name(b, slot)));
   }
   s.async_reads.push_back({.id = id, .role = r.index, .bulk = false, .region = &region});
 }
 
-void Runner::read_by_store(RoleState& r, const Buffer& b, int slot, int64_t begin, int64_t end, const StoreAsync& op, uint64_t id) {
+void Runner::read_by_store(RoleState& r, const Buffer& b, int slot, int64_t begin, int64_t end,
+                           const StoreAsync& op, uint64_t id) {
   read_slot(r, b, slot);
   Slot& s = slot_state(b, slot);
   Unit u = unit(r, op.per, 0);
   bool written = std::any_of(s.last_write.begin(), s.last_write.end(), [](int64_t t) { return t != 0; });
   for (int64_t e = begin; written && e < end; ++e) {
     if (!knows(r, s.writes[e], u))
-      fault(Kind::Race, r, fmt::format("{} is read by a bulk store that no barrier orders after its writers", slot_name(b, slot)));
+      fault(Kind::Race, r,
+            fmt::format("{} is read by a bulk store that no barrier orders after its writers",
+                        slot_name(b, slot)));
     if (!fenced(r, s.writes[e]))
       fault(Kind::MissingFence, r,
-            fmt::format("{} was written by instructions and is read by a bulk store without a fence of local memory", slot_name(b, slot)));
+            fmt::format(
+                "{} was written by instructions and is read by a bulk store without a fence of local memory",
+                slot_name(b, slot)));
   }
   s.async_reads.push_back({.id = id, .role = r.index, .bulk = true, .begin = begin, .end = end});
 }
 
-void Runner::write_by_copy(RoleState& r, const Buffer& b, int slot, int64_t begin, int64_t end, int agent, int64_t phase) {
+void Runner::write_by_copy(RoleState& r, const Buffer& b, int slot, int64_t begin, int64_t end, int agent,
+                           int64_t phase) {
   Slot& s = slot_state(b, slot);
   auto early = [&](const std::string& what) {
-    fault(Kind::EarlyRelease, r, fmt::format("{} is refilled while {}; wait for empty first", slot_name(b, slot), what));
+    fault(Kind::EarlyRelease, r,
+          fmt::format("{} is refilled while {}; wait for empty first", slot_name(b, slot), what));
   };
   Unit all = unit(r, Scope::Role, 0);
   for (const AsyncRead& a : s.async_reads) {
-    std::string who = fmt::format("a {} of role {} may read it", a.bulk ? "bulk store" : "product", roles_[a.role].spec->name);
+    std::string who = fmt::format("a {} of role {} may read it", a.bulk ? "bulk store" : "product",
+                                  roles_[a.role].spec->name);
     if (a.time < 0) early(who);
     bool one_group = !a.bulk && all.level != Scope::Role;
     bool over = a.role != r.index ? r.clock[roles_.size() + a.role] >= a.time
@@ -223,10 +245,15 @@ void Runner::write_by_copy(RoleState& r, const Buffer& b, int slot, int64_t begi
     if (!knows(r, read, all)) early(fmt::format("role {} may read it", roles_[q].spec->name));
     Access written{int32_t(s.last_write[q]), int16_t(all.index), all.level, int8_t(q)};
     if (!knows(r, written, all))
-      fault(Kind::Race, r, fmt::format("{} is refilled while role {} may write it", slot_name(b, slot), roles_[q].spec->name));
+      fault(
+          Kind::Race, r,
+          fmt::format("{} is refilled while role {} may write it", slot_name(b, slot), roles_[q].spec->name));
     if (!fenced(r, written))
-      fault(Kind::MissingFence, r,
-            fmt::format("{} was written by instructions and is refilled by a bulk copy without a fence of local memory", slot_name(b, slot)));
+      fault(
+          Kind::MissingFence, r,
+          fmt::format(
+              "{} was written by instructions and is refilled by a bulk copy without a fence of local memory",
+              slot_name(b, slot)));
   }
   for (const AsyncWrite& w : s.async_writes) {
     if (w.end <= begin || end <= w.begin || r.clock[w.agent] > w.phase) continue;
@@ -255,10 +282,14 @@ void Runner::touch_registers(RoleState& r, const Buffer& b, bool write) {
     fault(Kind::Placement, r, fmt::format("{} belongs to the threads of another role", b.sym.name()));
   Storage& s = storages_[buffers_[buffer_index(b.sym)].storage];
   if (s.in_flight_d > 0)
-    fault(Kind::InFlight, r, fmt::format("{} is {} while a product that accumulates in it is in flight; wait for its group first",
-                                         b.sym.name(), write ? "written" : "read"));
+    fault(
+        Kind::InFlight, r,
+        fmt::format("{} is {} while a product that accumulates in it is in flight; wait for its group first",
+                    b.sym.name(), write ? "written" : "read"));
   if (write && s.in_flight_a > 0)
-    fault(Kind::InFlight, r, fmt::format("{} is written while a product that reads it is in flight; wait for its group first", b.sym.name()));
+    fault(Kind::InFlight, r,
+          fmt::format("{} is written while a product that reads it is in flight; wait for its group first",
+                      b.sym.name()));
   s.last_access = r.now();
   if (write) s.last_write = r.now();
 }
@@ -268,14 +299,19 @@ void Runner::touch_by_product(RoleState& r, const Buffer& b, bool as_d) {
     fault(Kind::Placement, r, fmt::format("{} belongs to the threads of another role", b.sym.name()));
   Storage& s = storages_[buffers_[buffer_index(b.sym)].storage];
   if (as_d ? s.in_flight_a > 0 : s.in_flight_d > 0)
-    fault(Kind::InFlight, r, fmt::format("{} is used {} while a product that uses it otherwise is in flight; wait for its group first",
-                                         b.sym.name(), as_d ? "as accumulator" : "as operand"));
+    fault(Kind::InFlight, r,
+          fmt::format(
+              "{} is used {} while a product that uses it otherwise is in flight; wait for its group first",
+              b.sym.name(), as_d ? "as accumulator" : "as operand"));
   int64_t fence = r.now();
   for (int w = 0; w < r.warps(); ++w)
     if (r.active(w * warp_threads)) fence = std::min(fence, r.warp_mma_fence[w]);
   int64_t touched = as_d ? s.last_access : s.last_write;
   if (fence == 0 || fence <= touched)
-    fault(Kind::MissingFence, r, fmt::format("{} was used by instructions and is then used by a product without a fence of registers", b.sym.name()));
+    fault(
+        Kind::MissingFence, r,
+        fmt::format("{} was used by instructions and is then used by a product without a fence of registers",
+                    b.sym.name()));
 }
 
 // ---- Channels ----
@@ -295,8 +331,10 @@ bool Runner::try_wait(RoleState& r, const Wait& op) {
   if ((s.completed & 1) != (meant & 1)) return false;
   if (s.completed != meant)
     fault(Kind::StalePhase, r,
-          fmt::format("{}.{}[{}] use {}: the wait is for {} completed phase{} and passes after {}, which have the same parity", c.name,
-                      op.full ? "full" : "empty", use % c.slots, use, meant, plural(meant), s.completed));
+          fmt::format("{}.{}[{}] use {}: the wait is for {} completed phase{} and passes after {}, which "
+                      "have the same parity",
+                      c.name, op.full ? "full" : "empty", use % c.slots, use, meant, plural(meant),
+                      s.completed));
   if (meant > 0) {
     r.own = std::max(r.own, s.seen[r.index]);
     r.own_awaited = std::max(r.own_awaited, s.seen[roles_.size() + r.index]);
@@ -315,11 +353,14 @@ void Runner::arrive(RoleState& r, int channel, bool full, int64_t use, int count
   int needed = full ? c.full_arrivals : c.empty_arrivals;
   std::string name = fmt::format("{}.{}[{}] use {}", c.name, full ? "full" : "empty", slot, use);
   if (s.completed < phase)
-    fault(Kind::StalePhase, r, fmt::format("{}: an arrival meant for phase {} counts in phase {}, which is still open", name, phase, s.completed));
+    fault(Kind::StalePhase, r,
+          fmt::format("{}: an arrival meant for phase {} counts in phase {}, which is still open", name,
+                      phase, s.completed));
   if (s.completed > phase)
     fault(Kind::BarrierMismatch, r, fmt::format("{}: more arrivals than the {} of its phase", name, needed));
   if (s.arrived + count > needed)
-    fault(Kind::BarrierMismatch, r, fmt::format("{}: {} arrivals in a phase of {}", name, s.arrived + count, needed));
+    fault(Kind::BarrierMismatch, r,
+          fmt::format("{}: {} arrivals in a phase of {}", name, s.arrived + count, needed));
   Clock known = r.clock;
   if (per > Scope::Warp) known[r.index] = barrier_time(r, per);
   known[roles_.size() + r.index] = r.now();
@@ -354,8 +395,9 @@ void Runner::execute(RoleState& r, const Arrive& op) {
       int slot = int(use % b.spec->slots);
       for (const AsyncRead& a : storages_[b.storage].slots[slot].async_reads)
         if (a.role == r.index && a.time < 0)
-          fault(Kind::EarlyRelease, r, fmt::format("{} is released (use {}) while a {} that reads it is in flight", slot_name(*b.spec, slot), use,
-                                                   a.bulk ? "bulk store" : "product"));
+          fault(Kind::EarlyRelease, r,
+                fmt::format("{} is released (use {}) while a {} that reads it is in flight",
+                            slot_name(*b.spec, slot), use, a.bulk ? "bulk store" : "product"));
     }
   }
   arrive(r, op.channel, op.full, use, active_instances(r, op.per), op.per);
@@ -413,10 +455,12 @@ void Runner::execute(RoleState& r, const Barrier& op) {
   Scope scope = std::max(op.scope, unit(r, op.scope, 0).level);
   if (scope >= Scope::Role) r.role_barrier = r.now();
   for (int g = 0; g < r.groups(); ++g)
-    if (scope >= Scope::Role || (scope == Scope::Group && active(g * r.spec->group, r.spec->group))) r.group_barrier[g] = r.now();
+    if (scope >= Scope::Role || (scope == Scope::Group && active(g * r.spec->group, r.spec->group)))
+      r.group_barrier[g] = r.now();
   for (int w = 0; w < r.warps(); ++w) {
     Unit group{Scope::Group, instance(r, {Scope::Warp, w}, Scope::Group)};
-    bool covered = scope >= Scope::Group ? r.group_barrier[group.index] == r.now() : active(w * warp_threads, warp_threads);
+    bool covered = scope >= Scope::Group ? r.group_barrier[group.index] == r.now()
+                                         : active(w * warp_threads, warp_threads);
     if (covered) r.warp_barrier[w] = r.now();
   }
 }
@@ -430,16 +474,20 @@ bool Runner::pass_block_barrier(RoleState& r, const Barrier& b) {
   r.block_barrier = &b;
   for (const RoleState& other : roles_) {
     if (other.finished)
-      fault(Kind::BarrierMismatch, r, fmt::format("role {} has ended and never reaches barrier {}", other.spec->name, b.id));
+      fault(Kind::BarrierMismatch, r,
+            fmt::format("role {} has ended and never reaches barrier {}", other.spec->name, b.id));
     if (other.block_barrier && other.block_barrier->id != b.id)
-      fault(Kind::BarrierMismatch, r, fmt::format("role {} waits at barrier {}", other.spec->name, other.block_barrier->id));
+      fault(Kind::BarrierMismatch, r,
+            fmt::format("role {} waits at barrier {}", other.spec->name, other.block_barrier->id));
   }
-  if (!std::all_of(roles_.begin(), roles_.end(), [](const RoleState& other) { return other.block_barrier; })) return false;
+  if (!std::all_of(roles_.begin(), roles_.end(), [](const RoleState& other) { return other.block_barrier; }))
+    return false;
   Clock clock(agents_, 0), fences(agents_, 0);
   for (RoleState& other : roles_) {
     ++other.clock[other.index];
     other.clock[roles_.size() + other.index] = other.now();
-    other.fenced[other.index] = *std::min_element(other.warp_proxy_fence.begin(), other.warp_proxy_fence.end());
+    other.fenced[other.index] =
+        *std::min_element(other.warp_proxy_fence.begin(), other.warp_proxy_fence.end());
     join(clock, other.clock);
     join(fences, other.fenced);
   }

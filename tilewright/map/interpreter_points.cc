@@ -51,7 +51,8 @@ std::vector<double> Runner::FrameScope::origins(const std::vector<Sym>& axes) co
   return result;
 }
 
-Projection::Projection(const std::vector<Sym>& from, const std::vector<Sym>& to, const std::vector<int64_t>& shape) {
+Projection::Projection(const std::vector<Sym>& from, const std::vector<Sym>& to,
+                       const std::vector<int64_t>& shape) {
   int64_t stride = 1;
   for (size_t a = to.size(); a-- > 0;) {
     auto it = std::find(from.begin(), from.end(), to[a]);
@@ -65,7 +66,8 @@ Projection::Projection(const std::vector<Sym>& from, const std::vector<Sym>& to,
 
 int Runner::buffer_index(Sym s) const {
   auto it = buffer_index_.find(s);
-  TW_CHECK(it != buffer_index_.end(), fmt::format("kernel {} has no buffer {}", kernel_.name, s ? s.name() : "(null)"));
+  TW_CHECK(it != buffer_index_.end(),
+           fmt::format("kernel {} has no buffer {}", kernel_.name, s ? s.name() : "(null)"));
   return it->second;
 }
 
@@ -121,7 +123,8 @@ TileRead Runner::tile_read(RoleState& r, Expr e, const Points& points) {
   result.buffer = buffer_index(e->sym);
   const BufferState& b = buffers_[result.buffer];
   const Buffer& spec = *b.spec;
-  TW_CHECK(spec.axes.size() == e.args().size(), fmt::format("{} has {} axes", to_string(e), spec.axes.size()));
+  TW_CHECK(spec.axes.size() == e.args().size(),
+           fmt::format("{} has {} axes", to_string(e), spec.axes.size()));
   for (size_t a = 0; a < spec.axes.size(); ++a)
     TW_CHECK(e.arg(a) == Expr(spec.axes[a]), fmt::format("{} is not read at its own axes", to_string(e)));
   result.integer = !is_float(spec.dtype);
@@ -131,8 +134,10 @@ TileRead Runner::tile_read(RoleState& r, Expr e, const Points& points) {
   for (size_t p = 0; p < points.size(); ++p) {
     for (size_t a = 0; a < coords.size(); ++a) coords[a] = points.coords[a][p];
     for (size_t a = 0; a < spec.axes.size(); ++a) {
-      size_t axis = size_t(std::find(points.axes.begin(), points.axes.end(), spec.axes[a]) - points.axes.begin());
-      TW_CHECK(coords[axis] < b.table.shape[a], fmt::format("{} is shorter than the op along {}", spec.sym.name(), spec.axes[a].name()));
+      size_t axis =
+          size_t(std::find(points.axes.begin(), points.axes.end(), spec.axes[a]) - points.axes.begin());
+      TW_CHECK(coords[axis] < b.table.shape[a],
+               fmt::format("{} is shorter than the op along {}", spec.sym.name(), spec.axes[a].name()));
     }
     int64_t place = at(coords);
     if (spec.space == Space::Local) {
@@ -144,7 +149,8 @@ TileRead Runner::tile_read(RoleState& r, Expr e, const Points& points) {
       fault(Kind::Placement, r,
             points.owner[p] < 0
                 ? fmt::format("registers {} are read by an op whose threads are not given", spec.sym.name())
-                : fmt::format("thread {} needs an element of {} that it does not hold", points.owner[p], spec.sym.name()));
+                : fmt::format("thread {} needs an element of {} that it does not hold", points.owner[p],
+                              spec.sym.name()));
     result.index[p] = int32_t(held);
   }
   return result;
@@ -163,7 +169,8 @@ PointProgram::Context Runner::context(RoleState& r, const Points& points) {
 void Runner::compile(RoleState& r, PointOp& op, const std::vector<Expr>& values, bool wide) {
   std::vector<Expr> plain;
   for (Expr e : values) plain.push_back(without_views(e));
-  op.program = std::make_unique<PointProgram>(plain, op.points, wide || is_wide(plain), context(r, op.points));
+  op.program =
+      std::make_unique<PointProgram>(plain, op.points, wide || is_wide(plain), context(r, op.points));
 }
 
 int Runner::slot_of(RoleState& r, const Buffer& b, const std::vector<Use>& uses) {
@@ -174,7 +181,8 @@ int Runner::slot_of(RoleState& r, const Buffer& b, const std::vector<Use>& uses)
     TW_CHECK(number >= 0, fmt::format("use {} of {}", number, b.sym.name()));
     return int(number % b.slots);
   }
-  TW_CHECK(false, fmt::format("`{}` does not say which slot of {}", r.node ? print(kernel_, *r.node) : "", b.sym.name()));
+  TW_CHECK(false, fmt::format("`{}` does not say which slot of {}", r.node ? print(kernel_, *r.node) : "",
+                              b.sym.name()));
 }
 
 double* Runner::slot_data(const Buffer& b, int slot) {
@@ -234,10 +242,12 @@ void Runner::begin(RoleState& r, PointOp& op, const FrameScope& frame, const std
   }
   if (!op.clipped.empty() || !r.mask.empty()) {
     op.active.resize(points.size());
-    for (size_t p = 0; p < points.size(); ++p) op.active[p] = (op.clipped.empty() || !op.clipped[p]) && r.active(points.owner[p]);
+    for (size_t p = 0; p < points.size(); ++p)
+      op.active[p] = (op.clipped.empty() || !op.clipped[p]) && r.active(points.owner[p]);
   }
   op.tile_slots.clear();
-  if (racy_ && (op.readers.size() != op.program->tiles().size() || op.readers_active != op.active)) find_readers(r, op);
+  if (racy_ && (op.readers.size() != op.program->tiles().size() || op.readers_active != op.active))
+    find_readers(r, op);
   for (TileRead& t : op.program->tiles()) {
     const Buffer& b = *buffers_[t.buffer].spec;
     int slot = 0;
@@ -248,7 +258,8 @@ void Runner::begin(RoleState& r, PointOp& op, const FrameScope& frame, const std
       read_slot(r, b, slot);
       if (racy_) {
         Slot& s = tracked(b, slot);
-        for (const Readers& e : op.readers[op.tile_slots.size()]) read_local(r, b, slot, s, e.element, e.unit);
+        for (const Readers& e : op.readers[op.tile_slots.size()])
+          read_local(r, b, slot, s, e.element, e.unit);
       }
     }
     op.tile_slots.push_back(slot);
@@ -277,12 +288,15 @@ void Runner::bad_read(RoleState& r, const PointOp& op, const FrameScope& frame, 
       }
       fault(Kind::Uninitialised, r, fmt::format("{} is read{} and was never written there", name, at));
     }
-    case BadRead::Kind::Outside: fault(Kind::OutOfBounds, r, fmt::format("{} is read outside its array{}", bad.sym.name(), at));
+    case BadRead::Kind::Outside:
+      fault(Kind::OutOfBounds, r, fmt::format("{} is read outside its array{}", bad.sym.name(), at));
     case BadRead::Kind::Foreign:
-      fault(Kind::Race, r, fmt::format("{} is read{}, where another block of this launch writes", bad.sym.name(), at));
+      fault(Kind::Race, r,
+            fmt::format("{} is read{}, where another block of this launch writes", bad.sym.name(), at));
     case BadRead::Kind::ZeroDivisor: break;
   }
-  throw UserError(Span{}, fmt::format("division by zero in `{}`{}", r.node ? print(kernel_, *r.node) : "", at),
+  throw UserError(Span{},
+                  fmt::format("division by zero in `{}`{}", r.node ? print(kernel_, *r.node) : "", at),
                   "give the divisor a value other than 0");
 }
 
@@ -325,7 +339,9 @@ void Runner::execute(RoleState& r, const MapOp& op) {
   const Buffer& b = kernel_.buffer(op.buffer);
   begin(r, points, frame, op.uses);
   double* out = begin_write(r, b, slot_of_written(r, b, op.uses), points);
-  run_points(r, points, frame, [&](size_t p, size_t lane) { out[points.dest[p]] = round_to(b.dtype, points.program->output(0)[lane]); });
+  run_points(r, points, frame, [&](size_t p, size_t lane) {
+    out[points.dest[p]] = round_to(b.dtype, points.program->output(0)[lane]);
+  });
 }
 
 double* Runner::begin_write(RoleState& r, const Buffer& b, int slot, const PointOp& op) {
@@ -334,7 +350,8 @@ double* Runner::begin_write(RoleState& r, const Buffer& b, int slot, const Point
   } else if (racy_) {
     Slot& s = tracked(b, slot);
     for (size_t p = 0; p < op.points.size(); ++p)
-      if (op.active.empty() || op.active[p]) write_local(r, b, slot, s, op.dest[p], owner_unit(r, op.points.owner[p]));
+      if (op.active.empty() || op.active[p])
+        write_local(r, b, slot, s, op.dest[p], owner_unit(r, op.points.owner[p]));
   }
   return slot_data(b, slot);
 }
@@ -353,7 +370,8 @@ const BufferState* Runner::widest(const std::vector<int>& buffers) const {
 // ---- Copy and StoreOut ----
 
 /// Points of a tile that moves to or from memory; of elements that are stored, one replica.
-PointOp& Runner::memory_points(RoleState& r, const void* key, const Buffer& b, const std::vector<Expr>& values, bool stored) {
+PointOp& Runner::memory_points(RoleState& r, const void* key, const Buffer& b,
+                               const std::vector<Expr>& values, bool stored) {
   auto& cache = caches_[key];
   if (cache) return static_cast<PointOp&>(*cache);
   const BufferState& state = buffers_[buffer_index(b.sym)];
@@ -390,14 +408,17 @@ std::optional<int64_t> Runner::array_offset(const Array& a, const PointOp& op, s
 Array& Runner::array(Sym s, size_t rank) {
   auto it = env_.arrays.find(s);
   TW_CHECK(it != env_.arrays.end(), fmt::format("{} is no array", s.name()));
-  TW_CHECK(it->second->sizes.size() == rank, fmt::format("{} has {} axes, not {}", s.name(), it->second->sizes.size(), rank));
+  TW_CHECK(it->second->sizes.size() == rank,
+           fmt::format("{} has {} axes, not {}", s.name(), it->second->sizes.size(), rank));
   return *it->second;
 }
 
 double Runner::load_array(RoleState& r, const Array& a, int64_t offset) {
   if (!a.writer.empty()) {
-    const int64_t writer = std::atomic_ref(const_cast<int64_t&>(a.writer[offset])).load(std::memory_order_relaxed);
-    if (writer == 0) fault(Kind::Uninitialised, r, fmt::format("{} is read and was never written there", a.sym.name()));
+    const int64_t writer =
+        std::atomic_ref(const_cast<int64_t&>(a.writer[offset])).load(std::memory_order_relaxed);
+    if (writer == 0)
+      fault(Kind::Uninitialised, r, fmt::format("{} is read and was never written there", a.sym.name()));
     if (writer != tag_ && writer >> 32 == tag_ >> 32)
       fault(Kind::Race, r, fmt::format("{} is read where another block of this launch writes", a.sym.name()));
   }
@@ -415,7 +436,9 @@ void Runner::store_array(RoleState& r, Array& a, int64_t offset, double value) {
     // Blocks that cut another axis compute a shared row alike; the same bits from each are no race.
     const double stored = load_element(a.dtype, a.data, offset), mine = round_to(a.dtype, value);
     if (stored != mine && !(stored != stored && mine != mine))
-      fault(Kind::Race, r, fmt::format("two blocks of this launch write different values to the same element of {}", a.sym.name()));
+      fault(Kind::Race, r,
+            fmt::format("two blocks of this launch write different values to the same element of {}",
+                        a.sym.name()));
   }
   shared.store(tag_, std::memory_order_relaxed);
   store_element(a.dtype, a.writable, offset, value);
@@ -441,7 +464,9 @@ void Runner::execute(RoleState& r, const Copy& op) {
   auto exists = [&](size_t p) {
     for (size_t a = 0; a < b.axes.size(); ++a) {
       int size = env_.symbols.slot(b.axes[a].size());
-      if (r.scalars.has(size) && frame.origin(b.axes[a]) + points.points.coords[a][p] >= r.scalars.value[size]) return false;
+      if (r.scalars.has(size) &&
+          frame.origin(b.axes[a]) + points.points.coords[a][p] >= r.scalars.value[size])
+        return false;
     }
     return true;
   };
@@ -450,7 +475,8 @@ void Runner::execute(RoleState& r, const Copy& op) {
     bool clipped = !points.clipped.empty() && points.clipped[p];
     auto offset = clipped ? std::nullopt : array_offset(from, points, lane);
     if (!clipped && !offset && op.present && points.program->output(op.index.size())[lane] != 0 && exists(p))
-      fault(Kind::OutOfBounds, r, fmt::format("{} is read outside its array{}", from.sym.name(), where(points, frame, p)));
+      fault(Kind::OutOfBounds, r,
+            fmt::format("{} is read outside its array{}", from.sym.name(), where(points, frame, p)));
     out[points.dest[p]] = offset ? round_to(b.dtype, load_array(r, from, *offset)) : 0;
   });
 }
@@ -472,9 +498,12 @@ void Runner::execute(RoleState& r, const StoreOut& op) {
     for (int32_t replica : state.table.replicas) {
       if (b.space != Space::Registers || replica == 0) continue;
       double other = held[points.dest[p] + replica * state.table.elements];
-      if (std::bit_cast<uint64_t>(other) != std::bit_cast<uint64_t>(value) && !(other != other && value != value))
-        fault(Kind::Placement, r, fmt::format("threads {} and {} hold different values of {}{}; combine them first", points.points.owner[p],
-                                              points.points.owner[p] + replica, b.sym.name(), where(points, frame, p)));
+      if (std::bit_cast<uint64_t>(other) != std::bit_cast<uint64_t>(value) &&
+          !(other != other && value != value))
+        fault(Kind::Placement, r,
+              fmt::format("threads {} and {} hold different values of {}{}; combine them first",
+                          points.points.owner[p], points.points.owner[p] + replica, b.sym.name(),
+                          where(points, frame, p)));
     }
     store_array(r, to, *offset, value);
   });

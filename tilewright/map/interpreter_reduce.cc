@@ -50,7 +50,8 @@ class Holders {
   /// Over points with the given axes.
   void add(const BufferState& b, const std::vector<Sym>& axes) {
     held_.push_back({&b, Projection(axes, b.spec->axes, b.table.shape)});
-    if (held_.size() > 1 && held_.back().buffer->spec->axes.size() > held_.front().buffer->spec->axes.size()) std::swap(held_.front(), held_.back());
+    if (held_.size() > 1 && held_.back().buffer->spec->axes.size() > held_.front().buffer->spec->axes.size())
+      std::swap(held_.front(), held_.back());
   }
   bool empty() const { return held_.empty(); }
   const BufferState* widest() const { return held_.empty() ? nullptr : held_.front().buffer; }
@@ -62,7 +63,9 @@ class Holders {
     const int64_t place = first.at(coords);
     for (int32_t replica : first.buffer->table.replicas) {
       const int owner = first.buffer->table.owner[size_t(place)] + replica;
-      const bool all = std::all_of(held_.begin() + 1, held_.end(), [&](const Held& h) { return h.buffer->table.held(h.at(coords), owner) >= 0; });
+      const bool all = std::all_of(held_.begin() + 1, held_.end(), [&](const Held& h) {
+        return h.buffer->table.held(h.at(coords), owner) >= 0;
+      });
       if (!all) continue;
       ++count;
       visit(owner);
@@ -97,7 +100,8 @@ PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScop
   auto& cache = caches_[&op];
   if (cache) {
     auto& made = static_cast<PointOp&>(*cache);
-    bool enough = std::equal(extents.begin(), extents.end(), made.extents.begin(), [](int64_t a, int64_t have) { return a <= have; });
+    bool enough = std::equal(extents.begin(), extents.end(), made.extents.begin(),
+                             [](int64_t a, int64_t have) { return a <= have; });
     if (enough) return made;
   }
   auto made = std::make_unique<PointOp>();
@@ -123,7 +127,8 @@ PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScop
     };
     if (holders.empty()) {
       if (in_registers) {
-        for (int32_t replica : b.table.replicas) add(b.table.owner[result] + replica, b.table.held(result, b.table.owner[result] + replica));
+        for (int32_t replica : b.table.replicas)
+          add(b.table.owner[result] + replica, b.table.held(result, b.table.owner[result] + replica));
       } else {
         add(r.spec->threads == 1 ? 0 : -1, b.table.offset[result]);
       }
@@ -146,10 +151,13 @@ PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScop
       add(owner, element);
     });
     if (holding == 0)
-      fault(Kind::Placement, r, fmt::format("no thread holds all operands of {}, {} among them", op.buffer.name(), holders.widest()->spec->sym.name()));
+      fault(Kind::Placement, r,
+            fmt::format("no thread holds all operands of {}, {} among them", op.buffer.name(),
+                        holders.widest()->spec->sym.name()));
     if (results == 0)
-      fault(Kind::Placement, r, fmt::format("thread {} holds elements of {} and not their result in {}", without, holders.widest()->spec->sym.name(),
-                                            op.buffer.name()));
+      fault(Kind::Placement, r,
+            fmt::format("thread {} holds elements of {} and not their result in {}", without,
+                        holders.widest()->spec->sym.name(), op.buffer.name()));
   });
   compile(r, *made, {op.value}, b.spec->dtype == DType::f64);
   cache = std::move(made);
@@ -202,10 +210,13 @@ void Runner::execute(RoleState& r, const ReduceOp& op) {
             total = combine(total, partial[int64_t(peer) * b.table.elements + b.table.offset[k]]);
         }
       }
-      if (!in_registers && racy_) write_local(r, spec, slot, tracked(spec, slot), element, owner_unit(r, r.spec->threads == 1 ? 0 : -1));
+      if (!in_registers && racy_)
+        write_local(r, spec, slot, tracked(spec, slot), element,
+                    owner_unit(r, r.spec->threads == 1 ? 0 : -1));
       if (op.accumulate) {
         if (is_unwritten(out[element]))
-          fault(Kind::Uninitialised, r, fmt::format("{} is accumulated to and was never written", slot_name(spec, slot)));
+          fault(Kind::Uninitialised, r,
+                fmt::format("{} is accumulated to and was never written", slot_name(spec, slot)));
         total = combine(out[element], total);
       }
       out[element] = round_to(spec.dtype, total);
@@ -220,7 +231,8 @@ void Runner::exchange(RoleState& r, const ReduceOp& op) {
   if (op.scratch && racy_) {
     const Buffer& scratch = kernel_.buffer(op.scratch);
     Slot& s = tracked(scratch, 0);
-    for (int64_t e = 0; e < scratch.layout.elements(); ++e) write_local(r, scratch, 0, s, e, unit(r, op.across, 0));
+    for (int64_t e = 0; e < scratch.layout.elements(); ++e)
+      write_local(r, scratch, 0, s, e, unit(r, op.across, 0));
     ++r.clock[r.index];
   }
   execute(r, Barrier{0, op.across});
@@ -231,7 +243,8 @@ PointOp& Runner::vote_points(RoleState& r, const Vote& op) {
   auto& cache = caches_[&op];
   if (cache) return static_cast<PointOp&>(*cache);
   Expr condition = without_views(op.condition);
-  std::vector<int> registers = tiles_of(condition, Space::Registers), operands = tiles_of(condition, Space::Local);
+  std::vector<int> registers = tiles_of(condition, Space::Registers),
+                   operands = tiles_of(condition, Space::Local);
   operands.insert(operands.end(), registers.begin(), registers.end());
   auto made = std::make_unique<PointOp>();
   made->points.axes = op.axes;
@@ -252,7 +265,9 @@ PointOp& Runner::vote_points(RoleState& r, const Vote& op) {
     if (holders.empty())
       add(r.spec->threads == 1 ? 0 : -1);
     else if (holders.visit(coords, add) == 0)
-      fault(Kind::Placement, r, fmt::format("no thread holds all operands of the condition, {} among them", holders.widest()->spec->sym.name()));
+      fault(Kind::Placement, r,
+            fmt::format("no thread holds all operands of the condition, {} among them",
+                        holders.widest()->spec->sym.name()));
   });
   compile(r, *made, {op.condition}, false);
   cache = std::move(made);

@@ -42,14 +42,18 @@ TileTable make_table(const Layout& layout) {
 
 bool is_asynchronous(const Ops& ops) {
   for (const MappedOp& op : ops) {
-    if (std::holds_alternative<CopyAsync>(op.node) || std::holds_alternative<StoreAsync>(op.node)) return true;
+    if (std::holds_alternative<CopyAsync>(op.node) || std::holds_alternative<StoreAsync>(op.node))
+      return true;
     if (auto* mma = std::get_if<Mma>(&op.node)) {
       const Atom* atom = find_atom(mma->atom);
       if (atom && atom->completion != Completion::Synchronous) return true;
     }
     if (auto* o = std::get_if<MappedLoop>(&op.node); o && is_asynchronous(o->body)) return true;
-    if (auto* o = std::get_if<If>(&op.node); o && (is_asynchronous(o->then) || is_asynchronous(o->otherwise))) return true;
-    if (auto* o = std::get_if<Vote>(&op.node); o && (is_asynchronous(o->then) || is_asynchronous(o->otherwise))) return true;
+    if (auto* o = std::get_if<If>(&op.node); o && (is_asynchronous(o->then) || is_asynchronous(o->otherwise)))
+      return true;
+    if (auto* o = std::get_if<Vote>(&op.node);
+        o && (is_asynchronous(o->then) || is_asynchronous(o->otherwise)))
+      return true;
   }
   return false;
 }
@@ -63,20 +67,27 @@ int64_t TileTable::held(int64_t at, int by) const {
 }
 
 Runner::Runner(Environment& env, const MappedKernel& kernel, int kernel_number, const Adversary& adversary)
-    : env_(env), kernel_(kernel), kernel_number_(kernel_number), adversary_(adversary),
+    : env_(env),
+      kernel_(kernel),
+      kernel_number_(kernel_number),
+      adversary_(adversary),
       random_(adversary.seed * 0x9e3779b97f4a7c15u + uint64_t(kernel_number)) {
   one_point_.owner = {-1};
   for (const Buffer& b : kernel_.buffers) {
-    TW_CHECK(buffer_index_.emplace(b.sym, int(buffers_.size())).second, fmt::format("two buffers {}", b.sym.name()));
+    TW_CHECK(buffer_index_.emplace(b.sym, int(buffers_.size())).second,
+             fmt::format("two buffers {}", b.sym.name()));
     buffers_.push_back({.spec = &b});
     if (b.space == Space::Memory) continue;
-    TW_CHECK(b.layout.shape().size() == b.axes.size(), fmt::format("the layout of {} has another rank", b.sym.name()));
+    TW_CHECK(b.layout.shape().size() == b.axes.size(),
+             fmt::format("the layout of {} has another rank", b.sym.name()));
     BufferState& state = buffers_.back();
     state.table = make_table(b.layout);
     if (b.space == Space::Registers) {
-      TW_CHECK(b.role >= 0 && b.role < int(kernel_.roles.size()), fmt::format("registers {} belong to no role", b.sym.name()));
+      TW_CHECK(b.role >= 0 && b.role < int(kernel_.roles.size()),
+               fmt::format("registers {} belong to no role", b.sym.name()));
       TW_CHECK(b.layout.owners() <= kernel_.roles[b.role].threads,
-               fmt::format("{} has {} owners in a role of {} threads", b.sym.name(), b.layout.owners(), kernel_.roles[b.role].threads));
+               fmt::format("{} has {} owners in a role of {} threads", b.sym.name(), b.layout.owners(),
+                           kernel_.roles[b.role].threads));
     } else {
       TW_CHECK(b.layout.owners() == 1, fmt::format("{} is local and has owners", b.sym.name()));
     }
@@ -84,7 +95,8 @@ Runner::Runner(Environment& env, const MappedKernel& kernel, int kernel_number, 
     state.storage = int(storages_.size());
     storages_.emplace_back();
     Storage& s = storages_.back();
-    s.slot_elements = state.table.elements * (b.space == Space::Registers ? kernel_.roles[b.role].threads : 1);
+    s.slot_elements =
+        state.table.elements * (b.space == Space::Registers ? kernel_.roles[b.role].threads : 1);
     if (b.space == Space::Local) s.slots.resize(b.slots);
   }
   for (BufferState& state : buffers_) {  // those that share the bytes of another
@@ -98,7 +110,8 @@ Runner::Runner(Environment& env, const MappedKernel& kernel, int kernel_number, 
     state.storage = buffers_[buffer_index(base->sym)].storage;
     Storage& s = storages_[state.storage];
     TW_CHECK(b->slots == base->slots && bytes(b->dtype) == bytes(base->dtype),
-             fmt::format("{} and {} share bytes and differ in slots or element size", b->sym.name(), base->sym.name()));
+             fmt::format("{} and {} share bytes and differ in slots or element size", b->sym.name(),
+                         base->sym.name()));
     s.slot_elements = std::max(s.slot_elements, state.table.elements);
   }
   for (Storage& s : storages_) s.data.resize(s.slot_elements * std::max<size_t>(s.slots.size(), 1));
@@ -112,7 +125,8 @@ Runner::Runner(Environment& env, const MappedKernel& kernel, int kernel_number, 
   racy_ = kernel_.roles.size() > 1 || !kernel_.channels.empty();
   for (const Role& role : kernel_.roles) {
     TW_CHECK(role.threads >= 1 && role.group >= 1, fmt::format("role {} has no threads", role.name));
-    TW_CHECK(role.threads <= 32 || role.group % 32 == 0, fmt::format("groups of role {} are no whole warps", role.name));
+    TW_CHECK(role.threads <= 32 || role.group % 32 == 0,
+             fmt::format("groups of role {} are no whole warps", role.name));
     racy_ = racy_ || role.threads > 1 || is_asynchronous(role.body);
   }
   for (const KernelAxis& a : kernel_.grid) {
@@ -134,7 +148,8 @@ void Runner::run_block(int64_t number) {
     rest /= counts_[a];
   }
   if (kernel_.heaviest_first && !counts_.empty()) counters.back() = counts_.back() - 1 - counters.back();
-  random_.seed((adversary_.seed * 0x9e3779b97f4a7c15u + uint64_t(kernel_number_)) * 0x9e3779b97f4a7c15u + uint64_t(number));
+  random_.seed((adversary_.seed * 0x9e3779b97f4a7c15u + uint64_t(kernel_number_)) * 0x9e3779b97f4a7c15u +
+               uint64_t(number));
   start_block(number, counters);
   run_roles();
   end_block();
@@ -162,7 +177,10 @@ void Runner::start_block(int64_t number, const std::vector<int64_t>& counters) {
     }
     s.last_access = s.last_write = s.in_flight_d = s.in_flight_a = 0;
   }
-  Signal fresh{.clock = Clock(agents_, 0), .fenced = Clock(agents_, 0), .seen = Clock(agents_, 0), .seen_fenced = Clock(agents_, 0)};
+  Signal fresh{.clock = Clock(agents_, 0),
+               .fenced = Clock(agents_, 0),
+               .seen = Clock(agents_, 0),
+               .seen_fenced = Clock(agents_, 0)};
   for (size_t c = 0; c < channels_.size(); ++c) {
     channels_[c].full.assign(kernel_.channels[c].slots, fresh);
     channels_[c].empty.assign(kernel_.channels[c].slots, fresh);
@@ -176,7 +194,8 @@ void Runner::start_block(int64_t number, const std::vector<int64_t>& counters) {
     r.stack.push_back({.ops = &spec.body});
     r.clock.assign(agents_, 0);
     r.fenced.assign(agents_, 0);
-    r.warp_barrier.assign(r.warps(), 0), r.warp_mma_fence.assign(r.warps(), 0), r.warp_proxy_fence.assign(r.warps(), 0);
+    r.warp_barrier.assign(r.warps(), 0), r.warp_mma_fence.assign(r.warps(), 0),
+        r.warp_proxy_fence.assign(r.warps(), 0);
     r.group_barrier.assign(r.groups(), 0);
     roles_.push_back(std::move(r));
   }
@@ -188,8 +207,10 @@ void Runner::start_block(int64_t number, const std::vector<int64_t>& counters) {
 bool Runner::anything_in_flight() const {
   if (!copies_.empty()) return true;
   for (const RoleState& r : roles_) {
-    if (std::any_of(r.products.begin(), r.products.end(), [](const Product& p) { return !p.done; })) return true;
-    if (std::any_of(r.stores.begin(), r.stores.end(), [](const BulkStore& s) { return !s.done; })) return true;
+    if (std::any_of(r.products.begin(), r.products.end(), [](const Product& p) { return !p.done; }))
+      return true;
+    if (std::any_of(r.stores.begin(), r.stores.end(), [](const BulkStore& s) { return !s.done; }))
+      return true;
   }
   return false;
 }
@@ -254,7 +275,9 @@ void Runner::end_block() {
   for (const BulkCopy& c : copies_) {
     RoleState& r = roles_[c.role];
     r.node = c.node;
-    fault(Kind::Race, r, fmt::format("the block ends while the copy into {} may be in flight", slot_name(kernel_.buffer(c.op->buffer), c.slot)));
+    fault(Kind::Race, r,
+          fmt::format("the block ends while the copy into {} may be in flight",
+                      slot_name(kernel_.buffer(c.op->buffer), c.slot)));
   }
 }
 
@@ -324,7 +347,9 @@ bool Runner::step(RoleState& r) {
 double Runner::scalar(RoleState& r, Expr e) {
   if (auto n = e.number()) return *n;
   auto& program = scalar_programs_[e];
-  if (!program) program = std::make_unique<PointProgram>(std::vector<Expr>{without_views(e)}, one_point_, false, context(r, one_point_));
+  if (!program)
+    program = std::make_unique<PointProgram>(std::vector<Expr>{without_views(e)}, one_point_, false,
+                                             context(r, one_point_));
   program->begin(r.scalars, {});
   if (auto bad = program->run(0, 1, nullptr)) {
     fault(bad->kind == BadRead::Kind::Outside ? Kind::OutOfBounds : Kind::Uninitialised, r,
@@ -345,7 +370,9 @@ std::vector<int64_t> Runner::integers(RoleState& r, const std::vector<Expr>& lis
   return result;
 }
 
-void Runner::execute(RoleState& r, const Define& op) { r.scalars.set(env_.symbols.slot(op.var), scalar(r, op.value)); }
+void Runner::execute(RoleState& r, const Define& op) {
+  r.scalars.set(env_.symbols.slot(op.var), scalar(r, op.value));
+}
 
 void Runner::execute(RoleState& r, const MappedLoop& op) {
   int64_t lo = integer(r, op.lo), hi = integer(r, op.hi);
@@ -368,7 +395,11 @@ void Runner::execute(RoleState& r, const Vote& op) {
   bool then = std::any_of(yes.begin(), yes.end(), [](uint8_t x) { return x; });
   bool otherwise = !op.otherwise.empty() && std::any_of(no.begin(), no.end(), [](uint8_t x) { return x; });
   if (!then && !otherwise) return;
-  Body body{.ops = then ? &op.then : &op.otherwise, .vote = &op, .mask_before = r.mask, .mask_otherwise = no, .level_before = r.level};
+  Body body{.ops = then ? &op.then : &op.otherwise,
+            .vote = &op,
+            .mask_before = r.mask,
+            .mask_otherwise = no,
+            .level_before = r.level};
   body.otherwise = then && otherwise;
   r.mask = then ? yes : no;
   if (std::all_of(r.mask.begin(), r.mask.end(), [](uint8_t x) { return x; })) r.mask.clear();
@@ -384,8 +415,9 @@ void Runner::fault(Kind kind, const RoleState& r, const std::string& what) {
   std::string loops;
   for (const Body& b : r.stack)
     if (b.loop) loops += fmt::format(", {} = {}", b.loop->var.name(), b.counter);
-  throw MappedFault(kind, fmt::format("{}: kernel {}, block {}, role {}{}, op `{}`: {}", name(kind), kernel_.name, block_text_, r.spec->name,
-                                      loops, r.node ? print(kernel_, *r.node) : "", what));
+  throw MappedFault(
+      kind, fmt::format("{}: kernel {}, block {}, role {}{}, op `{}`: {}", name(kind), kernel_.name,
+                        block_text_, r.spec->name, loops, r.node ? print(kernel_, *r.node) : "", what));
 }
 
 void Runner::deadlock() {
@@ -401,8 +433,9 @@ void Runner::deadlock() {
     for (bool full : {true, false}) {
       for (int s = 0; s < spec.slots; ++s) {
         const Signal& state = signal(int(c), full, s);
-        text += fmt::format("\n  {}.{}[{}]: {} phases complete, then {} of {} arrivals", spec.name, full ? "full" : "empty", s, state.completed,
-                            state.arrived, full ? spec.full_arrivals : spec.empty_arrivals);
+        text += fmt::format("\n  {}.{}[{}]: {} phases complete, then {} of {} arrivals", spec.name,
+                            full ? "full" : "empty", s, state.completed, state.arrived,
+                            full ? spec.full_arrivals : spec.empty_arrivals);
         if (state.bytes > 0) text += fmt::format(", {} announced bytes have not come", state.bytes);
         if (state.bytes < 0) text += fmt::format(", {} bytes more than announced", -state.bytes);
       }

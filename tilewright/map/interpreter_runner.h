@@ -36,7 +36,7 @@ class Runner {
   bool step(RoleState& r);  ///< executes one op; false: it must wait
   bool next_op(RoleState& r);
   bool pass_block_barrier(RoleState& r, const Barrier& b);
-  void complete_one();      ///< some asynchronous op in flight, by the adversary's choice
+  void complete_one();  ///< some asynchronous op in flight, by the adversary's choice
   bool anything_in_flight() const;
   [[noreturn]] void deadlock();
   double scalar(RoleState& r, Expr e);
@@ -64,27 +64,32 @@ class Runner {
   void execute(RoleState& r, const ReduceOp& op);
 
   // interpreter_order.cc: what is ordered before what
-  Unit unit(const RoleState& r, Scope level, int index) const;  ///< widened instances that hold nothing else are narrowed
-  Unit cover(const RoleState& r, Unit a, Unit b) const;         ///< the smallest set that holds both
+  Unit unit(const RoleState& r, Scope level,
+            int index) const;  ///< widened instances that hold nothing else are narrowed
+  Unit cover(const RoleState& r, Unit a, Unit b) const;  ///< the smallest set that holds both
   bool ordered(const RoleState& r, int64_t time, Unit first, Unit second) const;  ///< within one role
   bool knows(const RoleState& r, const Access& a, Unit u) const;
   bool fenced(const RoleState& r, const Access& a) const;
-  int64_t barrier_time(const RoleState& r, Scope level) const;   ///< of the last barrier of all active instances
+  int64_t barrier_time(const RoleState& r,
+                       Scope level) const;  ///< of the last barrier of all active instances
   int active_instances(const RoleState& r, Scope level) const;
   void require_level(const RoleState& r, Scope level, const char* what);
   Slot& slot_state(const Buffer& b, int slot);
   void read_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64_t element, Unit u);
   void write_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64_t element, Unit u);
-  void read_slot(RoleState& r, const Buffer& b, int slot);   ///< once before the elements of an op are read
-  void read_by_product(RoleState& r, const Buffer& b, int slot, const std::vector<int8_t>& region, uint64_t id);
-  void read_by_store(RoleState& r, const Buffer& b, int slot, int64_t begin, int64_t end, const StoreAsync& op, uint64_t id);
-  void write_by_copy(RoleState& r, const Buffer& b, int slot, int64_t begin, int64_t end, int agent, int64_t phase);
+  void read_slot(RoleState& r, const Buffer& b, int slot);  ///< once before the elements of an op are read
+  void read_by_product(RoleState& r, const Buffer& b, int slot, const std::vector<int8_t>& region,
+                       uint64_t id);
+  void read_by_store(RoleState& r, const Buffer& b, int slot, int64_t begin, int64_t end,
+                     const StoreAsync& op, uint64_t id);
+  void write_by_copy(RoleState& r, const Buffer& b, int slot, int64_t begin, int64_t end, int agent,
+                     int64_t phase);
   void touch_registers(RoleState& r, const Buffer& b, bool write);
   void touch_by_product(RoleState& r, const Buffer& b, bool as_d);
-  void await(RoleState& r, uint64_t id);                     ///< reads of this product or store are over
+  void await(RoleState& r, uint64_t id);  ///< reads of this product or store are over
   bool try_wait(RoleState& r, const Wait& op);
   void arrive(RoleState& r, int channel, bool full, int64_t use, int count, Scope per);
-  void advance(int channel, bool full, int slot);            ///< completes the phase when it is due
+  void advance(int channel, bool full, int slot);  ///< completes the phase when it is due
   Signal& signal(int channel, bool full, int64_t slot);
 
   // interpreter_points.cc: ops over points
@@ -107,11 +112,13 @@ class Runner {
   void begin(RoleState& r, PointOp& op, const FrameScope& frame, const std::vector<Use>& uses);
   double* begin_write(RoleState& r, const Buffer& b, int slot, const PointOp& op);
   /// Calls commit(point, lane) for each point that is computed; results are in the program's outputs at `lane`.
-  template <class F> void run_points(RoleState& r, PointOp& op, const FrameScope& frame, F commit);
+  template <class F>
+  void run_points(RoleState& r, PointOp& op, const FrameScope& frame, F commit);
   [[noreturn]] void bad_read(RoleState& r, const PointOp& op, const FrameScope& frame, const BadRead& bad);
   std::string where(const PointOp& op, const FrameScope& frame, size_t point) const;
   PointOp& map_points(RoleState& r, const MapOp& op);
-  PointOp& memory_points(RoleState& r, const void* key, const Buffer& b, const std::vector<Expr>& values, bool stored);
+  PointOp& memory_points(RoleState& r, const void* key, const Buffer& b, const std::vector<Expr>& values,
+                         bool stored);
   std::optional<int64_t> array_offset(const Array& a, const PointOp& op, size_t lane) const;
   Array& array(Sym s, size_t rank);
   double load_array(RoleState& r, const Array& a, int64_t offset);
@@ -127,16 +134,19 @@ class Runner {
   MmaTables& mma_tables(RoleState& r, const Mma& op);
   void find_readers(RoleState& r, MmaTables& t);
   void compute(RoleState& r, const Product& p);
-  template <class T> void multiply(RoleState& r, const Product& p);
+  template <class T>
+  void multiply(RoleState& r, const Product& p);
   void load_view(RoleState& r, const Product& p, PointOp& view);
   void complete(Product& p, RoleState& r);
   void complete_copy(size_t which);
   void complete(BulkStore& s, RoleState& r);
   std::vector<int64_t> integers(RoleState& r, const std::vector<Expr>& list);
-  const TensorMap& tensor_map(RoleState& r, int number, const Buffer& b, int64_t offset, size_t rank);  ///< checked
+  const TensorMap& tensor_map(RoleState& r, int number, const Buffer& b, int64_t offset,
+                              size_t rank);  ///< checked
   int64_t box_elements(const TensorMap& map) const;
   template <class F>
-  void for_each_in_box(RoleState& r, const TensorMap& map, const std::vector<int64_t>& coordinates, int64_t offset, F visit);
+  void for_each_in_box(RoleState& r, const TensorMap& map, const std::vector<int64_t>& coordinates,
+                       int64_t offset, F visit);
 
   Environment& env_;
   const MappedKernel& kernel_;
@@ -151,8 +161,8 @@ class Runner {
   std::vector<RoleState> roles_;
   std::vector<BulkCopy> copies_;
   int agents_ = 0;
-  bool racy_ = true;   ///< false: one thread and nothing asynchronous
-  int64_t tag_ = 0;    ///< of the running block
+  bool racy_ = true;             ///< false: one thread and nothing asynchronous
+  int64_t tag_ = 0;              ///< of the running block
   std::vector<int64_t> counts_;  ///< blocks along each axis of the grid
   int64_t blocks_ = 1;
   std::string block_text_;
@@ -171,7 +181,7 @@ struct OperandTable {
   int bytes = 2;
   std::vector<int32_t> owner, offset;
 };
-std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int64_t depth, const OperandTable& d, const OperandTable& a,
-                           const OperandTable& b);
+std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int64_t depth,
+                           const OperandTable& d, const OperandTable& a, const OperandTable& b);
 
 }  // namespace tilewright::emulation

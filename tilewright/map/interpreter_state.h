@@ -36,12 +36,12 @@ struct AsyncWrite {
 
 /// A read by a product or a bulk store.
 struct AsyncRead {
-  uint64_t id = 0;             ///< of the product or store
+  uint64_t id = 0;  ///< of the product or store
   int role = 0;
   bool bulk = false;
   const std::vector<int8_t>* region = nullptr;  ///< product: which group reads an element; −1: none, 127: all
-  int64_t begin = 0, end = 0;  ///< bulk store: elements
-  int64_t time = -1;           ///< of the role when it awaited the read; −1: in flight
+  int64_t begin = 0, end = 0;                   ///< bulk store: elements
+  int64_t time = -1;                            ///< of the role when it awaited the read; −1: in flight
 };
 
 /// One slot of Local storage.
@@ -54,11 +54,11 @@ struct Slot {
 
 /// The elements of a buffer, or of several that share bytes.
 struct Storage {
-  int64_t slot_elements = 0;  ///< Registers: owners × elements
-  std::vector<double> data;   ///< slot after slot
-  std::vector<Slot> slots;    ///< Local
-  int64_t last_access = 0, last_write = 0;    ///< Registers: time of the role, by instructions
-  int in_flight_d = 0, in_flight_a = 0;       ///< Registers: products not yet awaited
+  int64_t slot_elements = 0;                ///< Registers: owners × elements
+  std::vector<double> data;                 ///< slot after slot
+  std::vector<Slot> slots;                  ///< Local
+  int64_t last_access = 0, last_write = 0;  ///< Registers: time of the role, by instructions
+  int in_flight_d = 0, in_flight_a = 0;     ///< Registers: products not yet awaited
 };
 
 /// A layout as a table: the first place of each coordinate (row-major), and the owners of replicas relative to it.
@@ -87,15 +87,16 @@ struct Readers {
 struct PointOp : OpCache {
   Points points;
   std::unique_ptr<PointProgram> program;
-  std::vector<int32_t> dest;        ///< element of the written buffer; −1: none
-  std::vector<int> tile_slots;      ///< of this run, for each tile read
-  std::vector<uint8_t> active;      ///< of this run: points that are computed; empty: all
-  std::vector<uint8_t> clipped;     ///< of this run: points beyond an extent; empty: none
-  std::vector<std::vector<Readers>> readers;  ///< of each tile read in Local, for the points of `readers_active`
+  std::vector<int32_t> dest;     ///< element of the written buffer; −1: none
+  std::vector<int> tile_slots;   ///< of this run, for each tile read
+  std::vector<uint8_t> active;   ///< of this run: points that are computed; empty: all
+  std::vector<uint8_t> clipped;  ///< of this run: points beyond an extent; empty: none
+  std::vector<std::vector<Readers>>
+      readers;  ///< of each tile read in Local, for the points of `readers_active`
   std::vector<uint8_t> readers_active;
   // ReduceOp
-  std::vector<int64_t> extents;     ///< of the reduced axes when the points were made
-  bool exchanged = false;           ///< partial results of several owners are combined
+  std::vector<int64_t> extents;  ///< of the reduced axes when the points were made
+  bool exchanged = false;        ///< partial results of several owners are combined
 };
 
 struct BufferState {
@@ -138,8 +139,8 @@ struct Product {
   const Mma* op = nullptr;
   const MappedOp* node = nullptr;
   int64_t group = 0;
-  std::vector<uint8_t> mask;  ///< active owners; empty: all
-  std::vector<int> slots;     ///< of d, a, b
+  std::vector<uint8_t> mask;                 ///< active owners; empty: all
+  std::vector<int> slots;                    ///< of d, a, b
   std::vector<std::vector<int32_t>> inside;  ///< numbers within the extents along batch, rows, columns, depth
   bool done = false;
 };
@@ -161,19 +162,20 @@ struct RoleState {
   const Role* spec = nullptr;
   Scalars scalars;
   std::vector<Body> stack;
-  const MappedOp* node = nullptr;       ///< being executed
+  const MappedOp* node = nullptr;  ///< being executed
   bool finished = false;
   const Barrier* block_barrier = nullptr;  ///< where it waits
   bool barrier_open = false;               ///< the barrier it waits at has completed
-  std::vector<uint8_t> mask;            ///< active owners; empty: all
-  Scope level = Scope::Block;           ///< of the innermost vote
-  Clock clock, fenced;                  ///< what it knows; what it knew at its last ProxyFence
-  int64_t own = 0, own_awaited = 0;     ///< times up to which all its threads know of each other through channels
-  std::vector<int64_t> warp_barrier, group_barrier;      ///< time of the last
+  std::vector<uint8_t> mask;               ///< active owners; empty: all
+  Scope level = Scope::Block;              ///< of the innermost vote
+  Clock clock, fenced;                     ///< what it knows; what it knew at its last ProxyFence
+  int64_t own = 0,
+          own_awaited = 0;  ///< times up to which all its threads know of each other through channels
+  std::vector<int64_t> warp_barrier, group_barrier;  ///< time of the last
   int64_t role_barrier = 0;
   std::vector<int64_t> warp_mma_fence, warp_proxy_fence;
   std::deque<Product> products;
-  int64_t group_number = 0;             ///< of the open group
+  int64_t group_number = 0;  ///< of the open group
   std::deque<BulkStore> stores;
 
   int64_t now() const { return clock[index]; }

@@ -21,7 +21,8 @@ void Scalars::set(int slot, double x) {
   known[slot] = 1;
 }
 
-PointProgram::PointProgram(const std::vector<Expr>& values, const Points& points, bool wide, const Context& context)
+PointProgram::PointProgram(const std::vector<Expr>& values, const Points& points, bool wide,
+                           const Context& context)
     : points_(points), tag_(context.tag), wide_(wide), width_(std::clamp<size_t>(points.size(), 1, lanes)) {
   for (Expr e : values) outputs_.push_back(compile(e, context));
   if (!checks_.empty()) find_needs(values);
@@ -61,17 +62,20 @@ int PointProgram::compile(Expr e, const Context& context) {
   switch (e.op()) {
     case Op::Constant:
     case Op::Real:
-      r = emit({.kind = Instruction::Kind::Constant, .constant = *e.number()}, true, e.rational() && e.rational()->is_integer());
+      r = emit({.kind = Instruction::Kind::Constant, .constant = *e.number()}, true,
+               e.rational() && e.rational()->is_integer());
       break;
     case Op::Symbol: {
       auto axis = std::find(points_.axes.begin(), points_.axes.end(), e->sym);
       if (axis != points_.axes.end()) {
-        r = emit({.kind = Instruction::Kind::Coordinate, .number = int(axis - points_.axes.begin())}, false, true);
+        r = emit({.kind = Instruction::Kind::Coordinate, .number = int(axis - points_.axes.begin())}, false,
+                 true);
         break;
       }
       scalar_slots_.push_back(context.symbols.slot(e->sym));
       scalar_names_.push_back(e->sym.name());
-      r = emit({.kind = Instruction::Kind::Scalar, .number = int(scalar_slots_.size()) - 1}, true, e->sym.info().integer);
+      r = emit({.kind = Instruction::Kind::Scalar, .number = int(scalar_slots_.size()) - 1}, true,
+               e->sym.info().integer);
       break;
     }
     case Op::Read: {
@@ -79,14 +83,17 @@ int PointProgram::compile(Expr e, const Context& context) {
       check_of_[e] = check;
       if (is_tile) {
         tiles_.push_back(context.tile(e));
-        r = emit({.kind = Instruction::Kind::Tile, .a = -1, .b = check, .number = int(tiles_.size()) - 1}, false, tiles_.back().integer);
+        r = emit({.kind = Instruction::Kind::Tile, .a = -1, .b = check, .number = int(tiles_.size()) - 1},
+                 false, tiles_.back().integer);
         break;
       }
       Array* array = context.array(e->sym);
-      TW_CHECK(array->sizes.size() == args.size(), fmt::format("{} has {} axes", to_string(e), array->sizes.size()));
+      TW_CHECK(array->sizes.size() == args.size(),
+               fmt::format("{} has {} axes", to_string(e), array->sizes.size()));
       arrays_.push_back({array, args});
       bool uniform = std::all_of(args.begin(), args.end(), [&](int a) { return uniform_[a]; });
-      r = emit({.kind = Instruction::Kind::Array, .b = check, .number = int(arrays_.size()) - 1}, uniform, !is_float(array->dtype));
+      r = emit({.kind = Instruction::Kind::Array, .b = check, .number = int(arrays_.size()) - 1}, uniform,
+               !is_float(array->dtype));
       break;
     }
     case Op::Reduce:
@@ -99,12 +106,16 @@ int PointProgram::compile(Expr e, const Context& context) {
     case Op::Or: {
       bool logical = e.is(Op::And) || e.is(Op::Or);
       if (args.empty()) {
-        double identity = e.is(Op::Max) ? -INFINITY : e.is(Op::Min) ? INFINITY : e.is(Op::Mul) || e.is(Op::And) ? 1 : 0;
+        double identity = e.is(Op::Max)                    ? -INFINITY
+                          : e.is(Op::Min)                  ? INFINITY
+                          : e.is(Op::Mul) || e.is(Op::And) ? 1
+                                                           : 0;
         r = emit({.kind = Instruction::Kind::Constant, .constant = identity}, true, std::isfinite(identity));
         break;
       }
       r = args[0];
-      for (size_t k = 1; k < args.size(); ++k) r = apply(e.op(), r, args[k], -1, logical || (integer_[r] && integer_[args[k]]));
+      for (size_t k = 1; k < args.size(); ++k)
+        r = apply(e.op(), r, args[k], -1, logical || (integer_[r] && integer_[args[k]]));
       break;
     }
     case Op::Cast: {
@@ -200,10 +211,12 @@ std::optional<BadRead> PointProgram::run(size_t first, size_t n, const uint8_t* 
   for (Check& c : checks_) {
     if (!c.any) continue;
     for (size_t k = 0; k < n; ++k)
-      if (c.bad[k] && (!active || active[k]) && (c.need == always || reg(c.need)[k] != 0)) return BadRead{c.kind, c.sym, first + k};
+      if (c.bad[k] && (!active || active[k]) && (c.need == always || reg(c.need)[k] != 0))
+        return BadRead{c.kind, c.sym, first + k};
   }
   for (const Instruction& i : each_) {  // checks of `once_` stay for the next batch
-    bool checked = i.kind == Instruction::Kind::Tile || i.kind == Instruction::Kind::Array || i.op == Op::FloorDiv || i.op == Op::Mod;
+    bool checked = i.kind == Instruction::Kind::Tile || i.kind == Instruction::Kind::Array ||
+                   i.op == Op::FloorDiv || i.op == Op::Mod;
     if (!checked) continue;
     Check& c = checks_[i.kind == Instruction::Kind::Apply ? i.number : i.b];
     std::fill(c.bad.begin(), c.bad.end(), 0);
@@ -235,7 +248,8 @@ void PointProgram::read_array(const Instruction& i, size_t n) {
       continue;
     }
     if (!read.array->writer.empty()) {
-      const int64_t writer = std::atomic_ref(const_cast<int64_t&>(read.array->writer[offset])).load(std::memory_order_relaxed);
+      const int64_t writer =
+          std::atomic_ref(const_cast<int64_t&>(read.array->writer[offset])).load(std::memory_order_relaxed);
       if (writer != tag_ && (writer == 0 || writer >> 32 == tag_ >> 32)) {
         refuse(writer == 0 ? BadRead::Kind::Unwritten : BadRead::Kind::Foreign);
         continue;
@@ -320,8 +334,12 @@ void PointProgram::execute(const Instruction& i, size_t first, size_t n) {
         case Op::Floor: unary(out, a, n, [](double x) { return std::floor(x); }); break;
         case Op::Round: unary(out, a, n, [](double x) { return std::nearbyint(x); }); break;
         case Op::Sign: unary(out, a, n, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }); break;
-        case Op::Max: binary(out, a, b, n, [](double x, double y) { return std::isnan(x) || x > y ? x : y; }); break;
-        case Op::Min: binary(out, a, b, n, [](double x, double y) { return std::isnan(x) || x < y ? x : y; }); break;
+        case Op::Max:
+          binary(out, a, b, n, [](double x, double y) { return std::isnan(x) || x > y ? x : y; });
+          break;
+        case Op::Min:
+          binary(out, a, b, n, [](double x, double y) { return std::isnan(x) || x < y ? x : y; });
+          break;
         case Op::Select: {
           const double* c = reg(i.c);
           for (size_t k = 0; k < n; ++k) out[k] = a[k] != 0 ? b[k] : c[k];
@@ -331,7 +349,9 @@ void PointProgram::execute(const Instruction& i, size_t first, size_t n) {
         case Op::Le: binary(out, a, b, n, [](double x, double y) { return double(x <= y); }); break;
         case Op::Eq: binary(out, a, b, n, [](double x, double y) { return double(x == y); }); break;
         case Op::Ne: binary(out, a, b, n, [](double x, double y) { return double(x != y); }); break;
-        case Op::And: binary(out, a, b, n, [](double x, double y) { return double(x != 0 && y != 0); }); break;
+        case Op::And:
+          binary(out, a, b, n, [](double x, double y) { return double(x != 0 && y != 0); });
+          break;
         case Op::Or: binary(out, a, b, n, [](double x, double y) { return double(x != 0 || y != 0); }); break;
         case Op::Not: unary(out, a, n, [](double x) { return double(x == 0); }); break;
         case Op::FloorDiv:

@@ -65,8 +65,13 @@ struct TileRead {
 
 /// A read that must not happen where its value is used.
 struct BadRead {
-  enum class Kind { Unwritten, Outside, Foreign, ZeroDivisor } kind;  ///< Foreign: another block of this
-                                                                      ///< launch wrote the element
+  enum class Kind {
+    Unwritten,
+    Outside,
+    Foreign,
+    ZeroDivisor
+  } kind;  ///< Foreign: another block of this
+           ///< launch wrote the element
   Sym sym;
   size_t point;
 };
@@ -77,9 +82,9 @@ class PointProgram {
 
   struct Context {
     Symbols& symbols;
-    const int64_t& tag;                    ///< of the running block: kernel and block number
-    std::function<TileRead(Expr)> tile;    ///< for reads of buffers
-    std::function<Array*(Sym)> array;      ///< null: the symbol is a buffer
+    const int64_t& tag;                  ///< of the running block: kernel and block number
+    std::function<TileRead(Expr)> tile;  ///< for reads of buffers
+    std::function<Array*(Sym)> array;    ///< null: the symbol is a buffer
   };
   /// Compiles `values`. `wide`: arithmetic in f64. `points` and what `context` refers to must outlive the
   /// program.

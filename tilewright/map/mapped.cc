@@ -33,7 +33,9 @@ int64_t place_buffers(const MappedKernel& k, F visit) {
 
 }  // namespace
 
-int64_t Buffer::slot_bytes() const { return align_up(layout.elements() * bytes(dtype), std::max<int64_t>(alignment, 1)); }
+int64_t Buffer::slot_bytes() const {
+  return align_up(layout.elements() * bytes(dtype), std::max<int64_t>(alignment, 1));
+}
 
 const Buffer& MappedKernel::buffer(Sym s) const {
   auto it = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& b) { return b.sym == s; });
@@ -57,7 +59,8 @@ int64_t MappedKernel::local_offset(Sym s) const {
 }
 
 int64_t MappedKernel::signal_offset(int channel) const {
-  TW_CHECK(channel >= 0 && channel < int(channels.size()), fmt::format("kernel {} has no channel {}", name, channel));
+  TW_CHECK(channel >= 0 && channel < int(channels.size()),
+           fmt::format("kernel {} has no channel {}", name, channel));
   int64_t offset = align_up(place_buffers(*this, [](const Buffer&, int64_t) {}), signal_bytes);
   for (int c = 0; c < channel; ++c) offset += channels[c].slots * signal_bytes;
   return offset;
@@ -75,7 +78,8 @@ int MappedKernel::threads() const {
   return n;
 }
 
-Expr element_offset(const std::vector<Dim>& dims, const std::vector<Expr>& index, const std::vector<Sym>& strides) {
+Expr element_offset(const std::vector<Dim>& dims, const std::vector<Expr>& index,
+                    const std::vector<Sym>& strides) {
   TW_CHECK(strides.size() == dims.size(), "one stride for each memory dimension");
   Expr offset;
   size_t piece = 0;

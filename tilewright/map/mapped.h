@@ -20,15 +20,15 @@ namespace tilewright {
 enum class Space : uint8_t { Memory, Local, Registers };
 
 struct Buffer {
-  Sym sym;                     ///< kind Tile; expressions read it by this symbol
-  std::vector<Sym> axes;       ///< index symbols
-  DType dtype = DType::f32;    ///< element type as held
+  Sym sym;                   ///< kind Tile; expressions read it by this symbol
+  std::vector<Sym> axes;     ///< index symbols
+  DType dtype = DType::f32;  ///< element type as held
   Space space = Space::Registers;
-  Layout layout;               ///< ignored for Memory views
-  int slots = 1;               ///< ring slots (Local)
-  int64_t alignment = 16;      ///< bytes (Local); every slot is aligned to it
-  int role = -1;               ///< Registers: the role that owns it
-  Sym shares;                  ///< Local: lies in the bytes of this buffer, slot on slot (null: its own); same slots and element size
+  Layout layout;           ///< ignored for Memory views
+  int slots = 1;           ///< ring slots (Local)
+  int64_t alignment = 16;  ///< bytes (Local); every slot is aligned to it
+  int role = -1;           ///< Registers: the role that owns it
+  Sym shares;  ///< Local: lies in the bytes of this buffer, slot on slot (null: its own); same slots and element size
   /// Memory view: the tile is read where it lies, at tensor[index] (index over global index symbols); no copy.
   Sym tensor;
   std::vector<Expr> index;
@@ -41,74 +41,164 @@ struct Buffer {
 /// `full_arrivals` arrivals and all expected bytes have come; empty when `empty_arrivals` have.
 struct Channel {
   std::string name;
-  std::vector<Sym> buffers;    ///< what it guards
+  std::vector<Sym> buffers;  ///< what it guards
   int slots = 1;
   int full_arrivals = 1, empty_arrivals = 1;
 };
 
 /// Where the tile of an op lies: global index = origin + local coordinate. `extent`: run-time clipped extent (null: the whole tile; then elements outside the
 /// arrays are handled by the op's expressions, by zero fill and by clipped stores).
-struct AxisFrame { Sym axis; Expr origin; Expr extent; };
+struct AxisFrame {
+  Sym axis;
+  Expr origin;
+  Expr extent;
+};
 using Frame = std::vector<AxisFrame>;
 
 /// Which slot of a ring an op touches.
-struct Use { Sym buffer; Expr number; };
+struct Use {
+  Sym buffer;
+  Expr number;
+};
 
 struct MappedOp;
 using Ops = std::vector<MappedOp>;
 
 /// Computes a scalar once (loop bounds, origins), the same in all threads.
-struct Define { Sym var; Expr value; };
-struct MappedLoop { Sym var; Expr lo, hi; Ops body; };
-struct If { Expr condition; Ops then, otherwise; };
+struct Define {
+  Sym var;
+  Expr value;
+};
+struct MappedLoop {
+  Sym var;
+  Expr lo, hi;
+  Ops body;
+};
+struct If {
+  Expr condition;
+  Ops then, otherwise;
+};
 /// Votes over the owners of `scope`; the body runs when any coordinate of any owner satisfies `condition` (over frame axes).
 enum class Scope : uint8_t { Thread, Warp, Group, Role, Block };
-struct Vote { Expr condition; std::vector<Sym> axes; Frame frame; std::vector<Use> uses; Scope scope = Scope::Warp; Ops then, otherwise; };
+struct Vote {
+  Expr condition;
+  std::vector<Sym> axes;
+  Frame frame;
+  std::vector<Use> uses;
+  Scope scope = Scope::Warp;
+  Ops then, otherwise;
+};
 
-struct Wait { int channel = 0; bool full = true; Expr use; };                  ///< all threads of the role
-struct Arrive { int channel = 0; bool full = false; Expr use; Scope per = Scope::Warp; };  ///< one arrival per scope instance
+struct Wait {
+  int channel = 0;
+  bool full = true;
+  Expr use;
+};  ///< all threads of the role
+struct Arrive {
+  int channel = 0;
+  bool full = false;
+  Expr use;
+  Scope per = Scope::Warp;
+};  ///< one arrival per scope instance
 /// Asynchronous copy memory → Local by one elected thread, completing on channel.full(use), whose bytes it announces. Zero fill outside the array.
-struct CopyAsync { std::string atom; Sym buffer; Expr use; int channel = 0; int tensor_map = 0; std::vector<Expr> coordinates; int64_t bytes = 0;
-  int64_t offset = 0; };  ///< elements behind the start of the slot where the box lands (several copies may fill one slot)
+struct CopyAsync {
+  std::string atom;
+  Sym buffer;
+  Expr use;
+  int channel = 0;
+  int tensor_map = 0;
+  std::vector<Expr> coordinates;
+  int64_t bytes = 0;
+  int64_t offset = 0;
+};  ///< elements behind the start of the slot where the box lands (several copies may fill one slot)
 /// Synchronous copy memory → Local or Registers by all threads of the role; converts dtype, zero fill outside the array (and outside frame extents up to the layout's padding).
 /// `present` is that of Load: null where every index is proved to lie inside the tensor; else an index outside it is an error where it holds, and where it does
 /// not nothing is read and any value will do. `checks`: for each index its number in MappedProgram::checks, −1 where it is proved to lie inside; empty: all are.
-struct Copy { std::string atom; Sym buffer; Expr use; Sym tensor; std::vector<Expr> index; Frame frame; Expr present; std::vector<int> checks; };
+struct Copy {
+  std::string atom;
+  Sym buffer;
+  Expr use;
+  Sym tensor;
+  std::vector<Expr> index;
+  Frame frame;
+  Expr present;
+  std::vector<int> checks;
+};
 /// Synchronous store to memory, clipped to the array (and frame extents); rounds to the tensor's dtype.
-struct StoreOut { std::string atom; Sym buffer; Sym tensor; std::vector<Expr> index; Frame frame; };
+struct StoreOut {
+  std::string atom;
+  Sym buffer;
+  Sym tensor;
+  std::vector<Expr> index;
+  Frame frame;
+};
 /// Asynchronous store Local → memory by one elected thread of `scope` through a tensor map, in a bulk group (BulkWait); clipped by the map.
-struct StoreAsync { std::string atom; Sym buffer; int tensor_map = 0; std::vector<Expr> coordinates; Scope per = Scope::Role; };
-struct BulkWait {};                                                           ///< the elected thread waits until its bulk stores have read their source
+struct StoreAsync {
+  std::string atom;
+  Sym buffer;
+  int tensor_map = 0;
+  std::vector<Expr> coordinates;
+  Scope per = Scope::Role;
+};
+struct BulkWait {};  ///< the elected thread waits until its bulk stores have read their source
 /// d (+)= a·b over the contracted axes, by an atom of the target. On a target whose atom is asynchronous it joins the open group.
-struct Mma { std::string atom; Sym d, a, b; std::vector<Sym> contracted; bool zero = false; std::vector<Use> uses; Frame frame; };
-struct MmaFence {};                 ///< orders register writes before asynchronous products that read or accumulate them
-struct Commit {};                   ///< closes the open group
-struct WaitGroup { int pending = 0; };  ///< until at most `pending` groups are in flight
-struct ProxyFence {};               ///< generic writes to Local become visible to asynchronous readers
-struct Barrier { int id = 0; Scope scope = Scope::Role; };
+struct Mma {
+  std::string atom;
+  Sym d, a, b;
+  std::vector<Sym> contracted;
+  bool zero = false;
+  std::vector<Use> uses;
+  Frame frame;
+};
+struct MmaFence {};  ///< orders register writes before asynchronous products that read or accumulate them
+struct Commit {};    ///< closes the open group
+struct WaitGroup {
+  int pending = 0;
+};                     ///< until at most `pending` groups are in flight
+struct ProxyFence {};  ///< generic writes to Local become visible to asynchronous readers
+struct Barrier {
+  int id = 0;
+  Scope scope = Scope::Role;
+};
 /// buffer = value at every coordinate (rounds to the buffer's dtype).
-struct MapOp { Sym buffer; Expr value; Frame frame; std::vector<Use> uses; };
+struct MapOp {
+  Sym buffer;
+  Expr value;
+  Frame frame;
+  std::vector<Use> uses;
+};
 /// buffer (combined)= reducer over axes of value. Value's register operands must be held by owners that hold the result; partial results are combined across
 /// `across`: Thread (no exchange), Warp (lane exchange), Group/Role (through `scratch`, a Local buffer, with barriers inside).
-struct ReduceOp { Sym buffer; Reducer reducer; std::vector<Sym> axes; Expr value; bool accumulate = false; Frame frame; std::vector<Use> uses; Scope across = Scope::Thread; Sym scratch; };
+struct ReduceOp {
+  Sym buffer;
+  Reducer reducer;
+  std::vector<Sym> axes;
+  Expr value;
+  bool accumulate = false;
+  Frame frame;
+  std::vector<Use> uses;
+  Scope across = Scope::Thread;
+  Sym scratch;
+};
 
 // One list generates dispatch.
-#define TW_MAPPED_OPS(X)                                                                                              \
-  X(Define) X(MappedLoop) X(If) X(Vote) X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait)   \
-  X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
+#define TW_MAPPED_OPS(X)                                                                                   \
+  X(Define)                                                                                                \
+  X(MappedLoop) X(If) X(Vote) X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait) \
+      X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
 
 struct MappedOp {
-  std::variant<Define, MappedLoop, If, Vote, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync, BulkWait, Mma, MmaFence, Commit, WaitGroup,
-               ProxyFence, Barrier, MapOp, ReduceOp>
+  std::variant<Define, MappedLoop, If, Vote, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync, BulkWait,
+               Mma, MmaFence, Commit, WaitGroup, ProxyFence, Barrier, MapOp, ReduceOp>
       node;
   std::string comment;
 };
 
 struct Role {
-  std::string name;         ///< "load", "compute", "task"
+  std::string name;  ///< "load", "compute", "task"
   int threads = 1;
-  int group = 1;            ///< threads of a Scope::Group (128 on sm_90a)
-  int registers = 0;        ///< budget per thread; 0: whatever the compiler takes
+  int group = 1;      ///< threads of a Scope::Group (128 on sm_90a)
+  int registers = 0;  ///< budget per thread; 0: whatever the compiler takes
   Ops body;
 };
 
@@ -116,39 +206,47 @@ struct Role {
 struct Argument {
   enum class Kind : uint8_t { Pointer, Stride, Size, Scalar, Error };
   Kind kind;
-  Sym sym;        ///< Pointer: tensor or workspace. Stride: the symbol of the stride. Size: the size symbol. Scalar: host scalar or param (passed as f64).
-                  ///< Error: names the address of the launch's error word (map/checks.h)
-  Sym tensor;     ///< Stride: whose
-  int dim = 0;    ///< Stride: memory dimension (elements)
+  Sym sym;  ///< Pointer: tensor or workspace. Stride: the symbol of the stride. Size: the size symbol. Scalar: host scalar or param (passed as f64).
+            ///< Error: names the address of the launch's error word (map/checks.h)
+  Sym tensor;   ///< Stride: whose
+  int dim = 0;  ///< Stride: memory dimension (elements)
 };
 
 /// A view of an array for bulk tensor copies. Dimension 0 is contiguous. Strides in elements over Stride symbols.
 struct TensorMap {
   Sym tensor;
   DType dtype = DType::f16;
-  struct Dimension { Expr size, stride; int box = 1; };
+  struct Dimension {
+    Expr size, stride;
+    int box = 1;
+  };
   std::vector<Dimension> dims;
   int swizzle_bytes = 128;
   std::string name;
 };
 
 /// What the arrays must satisfy for a mapping to be used: stride 1 along the last memory dimension; base and all other strides multiples of `align` bytes.
-struct LayoutGuard { Sym tensor; bool unit_inner = false; int align = 1; };
+struct LayoutGuard {
+  Sym tensor;
+  bool unit_inner = false;
+  int align = 1;
+};
 
 struct MappedKernel {
   std::string name;
-  std::vector<KernelAxis> grid;        ///< outermost first; block number decodes into the counters
+  std::vector<KernelAxis> grid;  ///< outermost first; block number decodes into the counters
   bool heaviest_first = false;
-  std::vector<Sym> at_least_one;       ///< grid axes that have a block even when they are empty, because an array without the axis is stored
+  std::vector<Sym>
+      at_least_one;  ///< grid axes that have a block even when they are empty, because an array without the axis is stored
   std::vector<Buffer> buffers;
   std::vector<Channel> channels;
-  std::vector<Role> roles;             ///< thread ranges in this order... loaders first or last: see `docs/mapped.md`
+  std::vector<Role> roles;  ///< thread ranges in this order... loaders first or last: see `docs/mapped.md`
   std::vector<Argument> arguments;
   std::vector<TensorMap> tensor_maps;
-  std::vector<Sym> index32;            ///< reserved: index symbols proved to fit 32 bits
+  std::vector<Sym> index32;  ///< reserved: index symbols proved to fit 32 bits
 
   const Buffer& buffer(Sym s) const;
-  int64_t local_bytes() const;         ///< of all Local buffers, aligned, plus channel signals (16 bytes a slot)
+  int64_t local_bytes() const;  ///< of all Local buffers, aligned, plus channel signals (16 bytes a slot)
   /// Byte offset of slot 0 of a Local buffer: buffers lie in descending order of alignment, then in the order of `buffers`.
   int64_t local_offset(Sym s) const;
   /// Byte offset of a channel's signals, behind all buffers: full of slot k at +16·k, empty at +16·k + 8.
@@ -157,7 +255,9 @@ struct MappedKernel {
 };
 
 /// A test of an index of `tensor` along one of its axes, made as a kernel runs.
-struct IndexCheck { Sym tensor, axis; };
+struct IndexCheck {
+  Sym tensor, axis;
+};
 
 struct MappedProgram {
   std::string name;
@@ -167,8 +267,8 @@ struct MappedProgram {
   std::vector<HostScalar> scalars;
   std::vector<Workspace> workspaces;
   std::vector<MappedKernel> kernels;
-  std::vector<LayoutGuard> layout;     ///< all must hold
-  std::vector<IndexCheck> checks;      ///< by number
+  std::vector<LayoutGuard> layout;  ///< all must hold
+  std::vector<IndexCheck> checks;   ///< by number
 };
 
 /// Aligned: bulk or vector accesses allowed, guarded by MappedProgram::layout. General: any strides.
@@ -185,7 +285,8 @@ std::string print(const Program& p, const MappedProgram& m);
 std::string print(const MappedKernel& k, const MappedOp& op);
 
 /// Offset in elements of tensor[index] over Stride symbols (composite dimensions expanded: piece stride = stride × sizes of the pieces inside).
-Expr element_offset(const std::vector<Dim>& dims, const std::vector<Expr>& index, const std::vector<Sym>& strides);
+Expr element_offset(const std::vector<Dim>& dims, const std::vector<Expr>& index,
+                    const std::vector<Sym>& strides);
 /// Memory dims of an input, output or workspace of the program.
 std::vector<Dim> memory_dims(const Program& p, const MappedProgram& m, Sym tensor);
 

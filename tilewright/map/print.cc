@@ -93,52 +93,65 @@ std::string map_name(const MappedKernel& k, int t) {
 
 struct OpText {
   const MappedKernel& k;
-  std::string operator()(const Define& o) const { return fmt::format("{} = {}", o.var.name(), text(o.value)); }
+  std::string operator()(const Define& o) const {
+    return fmt::format("{} = {}", o.var.name(), text(o.value));
+  }
   std::string operator()(const MappedLoop& o) const {
     return fmt::format("for {} in [{}, {})", o.var.name(), text(o.lo), text(o.hi));
   }
   std::string operator()(const If& o) const { return fmt::format("if {}", text(o.condition)); }
   std::string operator()(const Vote& o) const {
-    return fmt::format("if any over {} of {}, by {}{}{}", names(o.axes), text(o.condition), name(o.scope), where(o.frame), slots(o.uses));
+    return fmt::format("if any over {} of {}, by {}{}{}", names(o.axes), text(o.condition), name(o.scope),
+                       where(o.frame), slots(o.uses));
   }
   std::string operator()(const Wait& o) const {
     return fmt::format("wait {}.{}{}", channel(k, o.channel), o.full ? "full" : "empty", slot(o.use));
   }
   std::string operator()(const Arrive& o) const {
-    return fmt::format("arrive {}.{}{} each {}", channel(k, o.channel), o.full ? "full" : "empty", slot(o.use), name(o.per));
+    return fmt::format("arrive {}.{}{} each {}", channel(k, o.channel), o.full ? "full" : "empty",
+                       slot(o.use), name(o.per));
   }
   std::string operator()(const CopyAsync& o) const {
     std::string at = o.offset > 0 ? fmt::format(" + {}", o.offset) : "";
-    return fmt::format("{}{}{} <- {}({}) by {}, {} bytes on {}.full", o.buffer.name(), slot(o.use), at, map_name(k, o.tensor_map),
-                       texts(o.coordinates), o.atom, o.bytes, channel(k, o.channel));
+    return fmt::format("{}{}{} <- {}({}) by {}, {} bytes on {}.full", o.buffer.name(), slot(o.use), at,
+                       map_name(k, o.tensor_map), texts(o.coordinates), o.atom, o.bytes,
+                       channel(k, o.channel));
   }
   std::string operator()(const Copy& o) const {
     std::string needed = o.present ? fmt::format(" where {}", to_string(o.present)) : "";
-    return fmt::format("{}{} <- {}[{}]{} by {}{}", o.buffer.name(), slot(o.use), o.tensor.name(), texts(o.index), needed, o.atom, where(o.frame));
+    return fmt::format("{}{} <- {}[{}]{} by {}{}", o.buffer.name(), slot(o.use), o.tensor.name(),
+                       texts(o.index), needed, o.atom, where(o.frame));
   }
   std::string operator()(const StoreOut& o) const {
-    return fmt::format("{}[{}] <- {} by {}{}", o.tensor.name(), texts(o.index), o.buffer.name(), o.atom, where(o.frame));
+    return fmt::format("{}[{}] <- {} by {}{}", o.tensor.name(), texts(o.index), o.buffer.name(), o.atom,
+                       where(o.frame));
   }
   std::string operator()(const StoreAsync& o) const {
-    return fmt::format("{}({}) <- {} by {} each {}", map_name(k, o.tensor_map), texts(o.coordinates), o.buffer.name(), o.atom, name(o.per));
+    return fmt::format("{}({}) <- {} by {} each {}", map_name(k, o.tensor_map), texts(o.coordinates),
+                       o.buffer.name(), o.atom, name(o.per));
   }
   std::string operator()(const BulkWait&) const { return "wait for bulk stores"; }
   std::string operator()(const Mma& o) const {
-    return fmt::format("{} {}= {} . {} over {} by {}{}{}", o.d.name(), o.zero ? "" : "+", o.a.name(), o.b.name(), names(o.contracted),
-                       o.atom, where(o.frame), slots(o.uses));
+    return fmt::format("{} {}= {} . {} over {} by {}{}{}", o.d.name(), o.zero ? "" : "+", o.a.name(),
+                       o.b.name(), names(o.contracted), o.atom, where(o.frame), slots(o.uses));
   }
   std::string operator()(const MmaFence&) const { return "fence registers"; }
   std::string operator()(const Commit&) const { return "commit group"; }
-  std::string operator()(const WaitGroup& o) const { return fmt::format("wait groups, {} pending", o.pending); }
+  std::string operator()(const WaitGroup& o) const {
+    return fmt::format("wait groups, {} pending", o.pending);
+  }
   std::string operator()(const ProxyFence&) const { return "fence local"; }
-  std::string operator()(const Barrier& o) const { return fmt::format("barrier {} of {}", o.id, name(o.scope)); }
+  std::string operator()(const Barrier& o) const {
+    return fmt::format("barrier {} of {}", o.id, name(o.scope));
+  }
   std::string operator()(const MapOp& o) const {
     return fmt::format("{} = {}{}{}", o.buffer.name(), text(o.value), where(o.frame), slots(o.uses));
   }
   std::string operator()(const ReduceOp& o) const {
     std::string scratch = o.scratch ? fmt::format(" through {}", o.scratch.name()) : "";
-    return fmt::format("{} {}= {} over {} of {}, across {}{}{}{}", o.buffer.name(), o.accumulate ? "combine" : "", name(o.reducer),
-                       names(o.axes), text(o.value), name(o.across), scratch, where(o.frame), slots(o.uses));
+    return fmt::format("{} {}= {} over {} of {}, across {}{}{}{}", o.buffer.name(),
+                       o.accumulate ? "combine" : "", name(o.reducer), names(o.axes), text(o.value),
+                       name(o.across), scratch, where(o.frame), slots(o.uses));
   }
 };
 
@@ -164,7 +177,8 @@ void print_ops(const MappedKernel& k, const Ops& ops, int depth, std::string& ou
 std::string print_buffer(const MappedKernel& k, const Buffer& b) {
   std::string s = fmt::format("{}[{}] {} {}", b.sym.name(), names(b.axes), name(b.dtype), name(b.space));
   if (b.space == Space::Memory) return s + fmt::format(" {}[{}]", b.tensor.name(), texts(b.index));
-  if (b.space == Space::Registers && b.role >= 0 && b.role < int(k.roles.size())) s += " of " + k.roles[b.role].name;
+  if (b.space == Space::Registers && b.role >= 0 && b.role < int(k.roles.size()))
+    s += " of " + k.roles[b.role].name;
   s += " " + b.layout.str();
   if (b.space == Space::Local) {
     if (b.slots > 1) s += fmt::format(", {} slots", b.slots);
@@ -181,13 +195,15 @@ std::string print_argument(const Argument& a) {
 
 std::string print_map(const TensorMap& t) {
   std::vector<std::string> dims;
-  for (const TensorMap::Dimension& d : t.dims) dims.push_back(fmt::format("{} of {} by {}", d.box, text(d.size), text(d.stride)));
-  return fmt::format("{}: {} {}, box {{{}}}, swizzle {}", t.name, t.tensor.name(), name(t.dtype), fmt::join(dims, ", "), t.swizzle_bytes);
+  for (const TensorMap::Dimension& d : t.dims)
+    dims.push_back(fmt::format("{} of {} by {}", d.box, text(d.size), text(d.stride)));
+  return fmt::format("{}: {} {}, box {{{}}}, swizzle {}", t.name, t.tensor.name(), name(t.dtype),
+                     fmt::join(dims, ", "), t.swizzle_bytes);
 }
 
 void print_kernel(const MappedKernel& k, std::string& out) {
-  out += fmt::format("kernel {}{}: {} threads, {} local bytes\n", k.name, k.heaviest_first ? ", heaviest first" : "", k.threads(),
-                     k.local_bytes());
+  out += fmt::format("kernel {}{}: {} threads, {} local bytes\n", k.name,
+                     k.heaviest_first ? ", heaviest first" : "", k.threads(), k.local_bytes());
   for (const KernelAxis& a : k.grid) {
     out += fmt::format("  grid {} {}={}", name(a.kind), a.index.name(), a.block);
     if (a.piece != a.block) out += fmt::format("/{}", a.piece);
@@ -203,8 +219,8 @@ void print_kernel(const MappedKernel& k, std::string& out) {
     out += "\n";
   }
   for (const Channel& c : k.channels)
-    out += fmt::format("  channel {} of {}: {} slot{}, full by {}, empty by {}\n", c.name, names(c.buffers), c.slots, c.slots == 1 ? "" : "s",
-                       c.full_arrivals, c.empty_arrivals);
+    out += fmt::format("  channel {} of {}: {} slot{}, full by {}, empty by {}\n", c.name, names(c.buffers),
+                       c.slots, c.slots == 1 ? "" : "s", c.full_arrivals, c.empty_arrivals);
   for (const Role& r : k.roles) {
     out += fmt::format("  role {}: {} threads in groups of {}", r.name, r.threads, r.group);
     if (r.registers > 0) out += fmt::format(", {} registers", r.registers);
@@ -220,9 +236,11 @@ std::string print(const MappedKernel& k, const MappedOp& op) { return std::visit
 std::string print(const Program&, const MappedProgram& m) {
   std::string out = fmt::format("mapped {} for {} on {}\n", m.name, name(m.target), m.machine.name);
   for (const HostScalar& s : m.scalars) out += fmt::format("scalar {} = {}\n", s.sym.name(), text(s.value));
-  for (const Workspace& w : m.workspaces) out += fmt::format("workspace {}[{}] {}\n", w.sym.name(), names(w.axes), name(w.dtype));
+  for (const Workspace& w : m.workspaces)
+    out += fmt::format("workspace {}[{}] {}\n", w.sym.name(), names(w.axes), name(w.dtype));
   for (const LayoutGuard& g : m.layout)
-    out += fmt::format("guard {}{}: aligned to {}\n", g.tensor.name(), g.unit_inner ? ", last stride 1" : "", g.align);
+    out += fmt::format("guard {}{}: aligned to {}\n", g.tensor.name(), g.unit_inner ? ", last stride 1" : "",
+                       g.align);
   for (const MappedKernel& k : m.kernels) print_kernel(k, out);
   return out;
 }

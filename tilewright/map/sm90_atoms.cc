@@ -28,15 +28,27 @@ std::vector<Atom> make_sm90_table() {
     }
   }
   // Products by FMA instructions of the threads: operands from registers or shared memory, f32 accumulation.
-  table.push_back({.name = "fma.thread", .kind = Kind::Mma, .dtype = DType::f32, .m = 1, .n = 1, .k = 1, .cost = 1.0 / 128});
+  table.push_back({.name = "fma.thread",
+                   .kind = Kind::Mma,
+                   .dtype = DType::f32,
+                   .m = 1,
+                   .n = 1,
+                   .k = 1,
+                   .cost = 1.0 / 128});
   // Memory -> shared by the bulk copy engine, through a tensor map; counts bytes on a channel.
   table.push_back({.name = "copy.bulk", .kind = Kind::Copy, .completion = Completion::Channel, .cost = 1});
-  table.push_back({.name = "copy.plain", .kind = Kind::Copy, .cost = 1});   // one element a thread and instruction
-  table.push_back({.name = "copy.vector", .kind = Kind::Copy, .cost = 1});  // 16 bytes a thread and instruction
+  table.push_back(
+      {.name = "copy.plain", .kind = Kind::Copy, .cost = 1});  // one element a thread and instruction
+  table.push_back(
+      {.name = "copy.vector", .kind = Kind::Copy, .cost = 1});  // 16 bytes a thread and instruction
   table.push_back({.name = "store.plain", .kind = Kind::Store, .cost = 1});
   table.push_back({.name = "store.vector", .kind = Kind::Store, .cost = 1});
   // Shared -> memory by the bulk copy engine, through a tensor map; reads shared memory through the asynchronous proxy.
-  table.push_back({.name = "store.bulk", .kind = Kind::Store, .completion = Completion::Bulk, .reads_async_proxy = true, .cost = 1});
+  table.push_back({.name = "store.bulk",
+                   .kind = Kind::Store,
+                   .completion = Completion::Bulk,
+                   .reads_async_proxy = true,
+                   .cost = 1});
   // ex2.approx.ftz.f32: two units in the last place over the full range (PTX ISA).
   table.push_back({.name = "exp2.approx", .kind = Kind::Exp2, .cost = 1.0 / 16, .max_error = 2});
   table.push_back({.name = "shuffle.xor", .kind = Kind::Shuffle, .cost = 1.0 / 32});

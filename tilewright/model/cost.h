@@ -6,7 +6,7 @@
 namespace tilewright {
 
 struct LevelCost {
-  Expr loaded;   ///< bytes, over size symbols and integer params (may hold RangeSum nodes)
+  Expr loaded;  ///< bytes, over size symbols and integer params (may hold RangeSum nodes)
   Expr stored;
 };
 struct Cost {

@@ -43,7 +43,8 @@ AxisRoles axis_roles(const Program& p, const Derivation& d) {
 
   std::vector<std::pair<Sym, std::vector<Sym>>> reads;
   auto collect = [&](Expr e) {
-    visit_reads(p, e, roles.inner, [&](Sym tensor, const std::vector<Sym>& axes) { reads.emplace_back(tensor, axes); });
+    visit_reads(p, e, roles.inner,
+                [&](Sym tensor, const std::vector<Sym>& axes) { reads.emplace_back(tensor, axes); });
   };
   for (const Reduction& r : d.cascade.reductions) {
     collect(r.body);

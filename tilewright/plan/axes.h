@@ -5,8 +5,9 @@
 namespace tilewright {
 
 struct AxisRoles {
-  std::vector<Sym> free;     ///< axes of the outputs (in memory order), then of results, without the streamed one
-  std::vector<Sym> inner;    ///< axes bound inside bodies (contracted within a chunk)
+  std::vector<Sym>
+      free;  ///< axes of the outputs (in memory order), then of results, without the streamed one
+  std::vector<Sym> inner;            ///< axes bound inside bodies (contracted within a chunk)
   std::vector<Sym> streamed_inputs;  ///< arrays read along the streamed axis
   std::vector<Sym> kept_inputs;      ///< arrays that the bodies read without the streamed axis
   std::vector<Sym> feature;  ///< free axes that some result has and no point has, among results with points

@@ -16,9 +16,10 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kWholeFeature = 256;
-constexpr int64_t kShortRow = 1024, kLongRow = 8192;   // capacities of resident rows on a GPU, elements
-constexpr int64_t kCpuRow = 1 << 15;                    // resident rows on a CPU stay in its second-level cache
-constexpr int64_t kCpuPart = 2048;                      // elements of a part: its state is a small share of what is streamed for it
+constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows on a GPU, elements
+constexpr int64_t kCpuRow = 1 << 15;                  // resident rows on a CPU stay in its second-level cache
+constexpr int64_t kCpuPart =
+    2048;  // elements of a part: its state is a small share of what is streamed for it
 
 int64_t widest_input(const Program& p) {
   int64_t widest = 1;
@@ -40,7 +41,8 @@ Guard laziest(const Derivation& d) {
 }
 
 bool has_points(const Derivation& d) {
-  return std::any_of(d.passes.begin(), d.passes.end(), [](const Pass& pass) { return !pass.state.points.empty(); });
+  return std::any_of(d.passes.begin(), d.passes.end(),
+                     [](const Pass& pass) { return !pass.state.points.empty(); });
 }
 
 bool legal(const Program& p, const Derivation& d, const Plan& plan) {
@@ -82,7 +84,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   for (Sym a : roles.free) {
     const Axis& axis = p.axis(a);
     const bool blocked = contains(roles.reused, a);
-    if (axis.baked() && blocked && contains(roles.feature, a) && axis.size.rational()->num() <= kWholeFeature) {
+    if (axis.baked() && blocked && contains(roles.feature, a) &&
+        axis.size.rational()->num() <= kWholeFeature) {
       whole(a);
       continue;
     }
@@ -101,7 +104,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   for (Cut& cut : plan.group) {
     if (!contains(rows, cut.axis)) continue;
     const bool row = cut.axis == row_axis;
-    if (!row && has_points(d) && !contains(roles.feature, cut.axis)) continue;  // single indices: one row axis a tile
+    if (!row && has_points(d) && !contains(roles.feature, cut.axis))
+      continue;  // single indices: one row axis a tile
     if (gpu) {
       cut.block = row ? 128 : 64;
       cut.piece = 64;
@@ -120,7 +124,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     plan.computers = gpu ? 2 : 1;
     plan.guard = Guard::Always;
     std::vector<GuardedPlan> plans;
-    std::vector<int64_t> capacities = gpu ? std::vector<int64_t>{kShortRow, kLongRow} : std::vector<int64_t>{kCpuRow};
+    std::vector<int64_t> capacities =
+        gpu ? std::vector<int64_t>{kShortRow, kLongRow} : std::vector<int64_t>{kCpuRow};
     for (int64_t capacity : capacities) {
       GuardedPlan g;
       g.when.at_most.emplace_back(plan.stream, capacity);
@@ -160,7 +165,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   }
   int64_t kept = 0, per_element = 0;
   for (Sym t : roles.kept_inputs) kept += extents.elements(p, t, Sym()) * bytes(p.input(t)->dtype);
-  for (Sym t : roles.streamed_inputs) per_element += extents.elements(p, t, plan.stream) * bytes(p.input(t)->dtype);
+  for (Sym t : roles.streamed_inputs)
+    per_element += extents.elements(p, t, plan.stream) * bytes(p.input(t)->dtype);
   int64_t row_block = 1;
   for (const Cut& cut : plan.group) row_block = std::max(row_block, cut.block);
   // A made operand passes through shared memory when it cannot stay in registers: reserve its tile.

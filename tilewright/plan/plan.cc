@@ -62,52 +62,78 @@ std::string print(const Program&, const Plan& plan) {
 void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
   auto fail = [](const std::string& what, const std::string& hint) { throw UserError(Span{}, what, hint); };
   if (plan.stream != d.cascade.axis)
-    fail(fmt::format("the plan streams over `{}`, but the state was derived over `{}`", plan.stream.name(), d.cascade.axis.name()),
+    fail(fmt::format("the plan streams over `{}`, but the state was derived over `{}`", plan.stream.name(),
+                     d.cascade.axis.name()),
          fmt::format("write `stream {}=…`", d.cascade.axis.name()));
-  if (plan.chunk < 1) fail("a chunk holds at least one element", fmt::format("write `stream {}=64`", plan.stream.name()));
+  if (plan.chunk < 1)
+    fail("a chunk holds at least one element", fmt::format("write `stream {}=64`", plan.stream.name()));
   const AxisRoles roles = axis_roles(p, d);
   std::vector<Sym> seen;
   for (const Cut& c : plan.group) {
-    if (contains(seen, c.axis)) fail(fmt::format("axis `{}` is grouped twice", c.axis.name()), "name each axis once behind `group`");
+    if (contains(seen, c.axis))
+      fail(fmt::format("axis `{}` is grouped twice", c.axis.name()), "name each axis once behind `group`");
     seen.push_back(c.axis);
     if (!contains(roles.free, c.axis))
       fail(fmt::format("axis `{}` cannot be grouped: it is not an axis of a result", c.axis.name()),
            "group axes that an output has and that are not streamed");
-    if (c.block < 1) fail(fmt::format("a block of `{}` holds at least one element", c.axis.name()), "use a positive block size");
+    if (c.block < 1)
+      fail(fmt::format("a block of `{}` holds at least one element", c.axis.name()),
+           "use a positive block size");
     if (c.piece > 0 && c.block % c.piece != 0)
-      fail(fmt::format("pieces of {} do not divide blocks of {} on axis `{}`", c.piece, c.block, c.axis.name()), "choose a divisor");
+      fail(fmt::format("pieces of {} do not divide blocks of {} on axis `{}`", c.piece, c.block,
+                       c.axis.name()),
+           "choose a divisor");
   }
   auto whole = [&](Sym axis, const char* why) {
     if (contains(seen, axis)) return;
     if (!p.axis(axis).baked())
-      throw UserError(p.axis(axis).span, fmt::format("axis `{}` {} and has no literal size, so a tile cannot hold it whole", axis.name(), why),
-                      fmt::format("declare `axis {} = 128` (any literal), pass `--size {}=N` for a declared literal{}", axis.name(), axis.name(),
-                                  contains(roles.free, axis) ? fmt::format(", or group it: `group {}=64`", axis.name()) : ""));
+      throw UserError(
+          p.axis(axis).span,
+          fmt::format("axis `{}` {} and has no literal size, so a tile cannot hold it whole", axis.name(),
+                      why),
+          fmt::format(
+              "declare `axis {} = 128` (any literal), pass `--size {}=N` for a declared literal{}",
+              axis.name(), axis.name(),
+              contains(roles.free, axis) ? fmt::format(", or group it: `group {}=64`", axis.name()) : ""));
   };
   for (Sym a : roles.free) whole(a, "is neither grouped nor streamed");
   for (Sym a : roles.inner) whole(a, "is summed inside a chunk");
   if (plan.split > 0) {
-    if (plan.resident) fail("a resident axis is held whole, so it cannot be split", "drop `split` or write `stream` for `resident`");
+    if (plan.resident)
+      fail("a resident axis is held whole, so it cannot be split",
+           "drop `split` or write `stream` for `resident`");
     if (plan.split % plan.chunk != 0)
-      fail(fmt::format("parts of {} elements are not a multiple of chunks of {}", plan.split, plan.chunk), "choose a multiple");
+      fail(fmt::format("parts of {} elements are not a multiple of chunks of {}", plan.split, plan.chunk),
+           "choose a multiple");
     for (const CascadeOutput& o : d.cascade.outputs)
       if (o.along_stream)
-        throw UserError(p.outputs[o.output].span, fmt::format("output `{}` runs along the split axis `{}`: parts do not know the merged state when they store it",
-                                                              p.outputs[o.output].sym.name(), plan.stream.name()),
+        throw UserError(p.outputs[o.output].span,
+                        fmt::format("output `{}` runs along the split axis `{}`: parts do not know the "
+                                    "merged state when they store it",
+                                    p.outputs[o.output].sym.name(), plan.stream.name()),
                         "drop `split`");
-    if (d.passes.size() > 1) fail(fmt::format("the program needs {} passes over `{}`; only one pass can be split", d.passes.size(), plan.stream.name()), "drop `split`");
+    if (d.passes.size() > 1)
+      fail(fmt::format("the program needs {} passes over `{}`; only one pass can be split", d.passes.size(),
+                       plan.stream.name()),
+           "drop `split`");
   }
-  if (plan.stages < 1 || plan.stages > 8) fail(fmt::format("{} ring slots", plan.stages), "stages lies between 1 and 8");
+  if (plan.stages < 1 || plan.stages > 8)
+    fail(fmt::format("{} ring slots", plan.stages), "stages lies between 1 and 8");
   if (plan.loaders < 0 || plan.loaders > 1 || plan.computers < 1 || plan.computers > 4)
-    fail(fmt::format("roles {}+{}", plan.loaders, plan.computers), "use 0 or 1 loading and 1 to 4 computing groups");
+    fail(fmt::format("roles {}+{}", plan.loaders, plan.computers),
+         "use 0 or 1 loading and 1 to 4 computing groups");
   if (plan.guard != Guard::Always) {
     for (const Pass& pass : d.passes)
       for (const Point& point : pass.state.points) {
         if (point.kind == Point::Kind::Mean) continue;  // shifted generators always move
         if (!point.may_lag)
-          fail(fmt::format("guard {}: the point `{}` may not lag, its repair is not a bounded scale", name(plan.guard), point.var.name()), "use `guard always`");
+          fail(fmt::format("guard {}: the point `{}` may not lag, its repair is not a bounded scale",
+                           name(plan.guard), point.var.name()),
+               "use `guard always`");
         if (plan.guard == Guard::Speculative && !point.speculative)
-          fail(fmt::format("guard speculative: the running value of `{}` appears in a result", point.var.name()), "use `guard threshold`");
+          fail(fmt::format("guard speculative: the running value of `{}` appears in a result",
+                           point.var.name()),
+               "use `guard threshold`");
       }
   }
 }

@@ -22,21 +22,21 @@ namespace tilewright {
 
 struct Cut {
   Sym axis;
-  int64_t block = 1;   ///< elements of one block (level 1)
-  int64_t piece = 0;   ///< elements of one piece (level 2); 0: same as block
+  int64_t block = 1;  ///< elements of one block (level 1)
+  int64_t piece = 0;  ///< elements of one piece (level 2); 0: same as block
 };
 
 enum class Guard : uint8_t { Always, Moved, Threshold, Speculative };
 const char* name(Guard g);
 
 struct Plan {
-  std::vector<Cut> group;     ///< grid axes, outermost first
-  Sym stream;                 ///< streamed axis
+  std::vector<Cut> group;  ///< grid axes, outermost first
+  Sym stream;              ///< streamed axis
   int64_t chunk = 0;
-  bool resident = false;      ///< `stream` is held whole (chunk is the capacity)
-  int64_t split = 0;          ///< part length, 0: no split
-  std::vector<Sym> whole;     ///< axes neither cut nor streamed; their sizes are literal
-  std::vector<Sym> keep;      ///< inputs kept across the stream
+  bool resident = false;   ///< `stream` is held whole (chunk is the capacity)
+  int64_t split = 0;       ///< part length, 0: no split
+  std::vector<Sym> whole;  ///< axes neither cut nor streamed; their sizes are literal
+  std::vector<Sym> keep;   ///< inputs kept across the stream
   int stages = 1;
   int loaders = 0, computers = 1;
   Guard guard = Guard::Always;
@@ -59,7 +59,8 @@ struct GuardedPlan {
 /// Schedule text -> plan; what is not said is filled in from `defaults`. UserError with a caret in the text: unknown axis (nearest named), an axis that
 /// is not a group axis of the program, stream over an axis without a state, split not a multiple of chunk, a clause given twice, …  `name` is what messages
 /// call the text: a file's name where it comes from one.
-Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults, const std::string& name = "<schedule>");
+Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults,
+                    const std::string& name = "<schedule>");
 /// The full schedule text; parse_schedule(print) gives the same plan.
 std::string print(const Program& p, const Plan& plan);
 

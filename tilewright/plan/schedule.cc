@@ -20,11 +20,13 @@ struct Token {
   Span span;
 };
 
-const std::vector<std::string> kClauses = {"group", "stream", "resident", "split", "keep", "stages", "roles", "guard"};
+const std::vector<std::string> kClauses = {"group", "stream", "resident", "split",
+                                           "keep",  "stages", "roles",    "guard"};
 
 class ScheduleParser {
  public:
-  ScheduleParser(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults, const std::string& name)
+  ScheduleParser(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults,
+                 const std::string& name)
       : p_(p), d_(d), plan_(defaults), source_(std::make_shared<SourceText>(SourceText{name, text})) {
     tokenize();
   }
@@ -33,20 +35,26 @@ class ScheduleParser {
     while (peek().kind != Token::Kind::End) {
       if (mark(";")) continue;
       clause();
-      if (peek().kind != Token::Kind::End && !mark(";")) fail(peek().span, fmt::format("expected `;` before `{}`", peek().text), "separate clauses with `;`");
+      if (peek().kind != Token::Kind::End && !mark(";"))
+        fail(peek().span, fmt::format("expected `;` before `{}`", peek().text), "separate clauses with `;`");
     }
-    if (clauses_.empty()) fail(Span{source_, 0, 0}, "the schedule holds no clause", "write one, such as `stream j=128`, or give no schedule for the default plans");
+    if (clauses_.empty())
+      fail(Span{source_, 0, 0}, "the schedule holds no clause",
+           "write one, such as `stream j=128`, or give no schedule for the default plans");
     try {
       check_plan(p_, d_, plan_);
     } catch (const UserError& e) {
       if (e.diagnostics()[0].span) throw;
-      throw UserError(Span{source_, 0, source_->text.size()}, e.diagnostics()[0].what, e.diagnostics()[0].hint);
+      throw UserError(Span{source_, 0, source_->text.size()}, e.diagnostics()[0].what,
+                      e.diagnostics()[0].hint);
     }
     return plan_;
   }
 
  private:
-  [[noreturn]] void fail(Span span, const std::string& what, const std::string& hint) const { throw UserError(span, what, hint); }
+  [[noreturn]] void fail(Span span, const std::string& what, const std::string& hint) const {
+    throw UserError(span, what, hint);
+  }
 
   void tokenize() {
     const std::string& s = source_->text;
@@ -64,7 +72,8 @@ class ScheduleParser {
         const size_t begin = i;
         int64_t value = 0;
         while (i < s.size() && std::isdigit(static_cast<unsigned char>(s[i]))) {
-          if (value > (int64_t{1} << 40)) fail(Span{source_, begin, i + 1}, "number too large", "block and chunk sizes fit on chip");
+          if (value > (int64_t{1} << 40))
+            fail(Span{source_, begin, i + 1}, "number too large", "block and chunk sizes fit on chip");
           value = value * 10 + (s[i++] - '0');
         }
         tokens_.push_back({Token::Kind::Number, s.substr(begin, i - begin), value, Span{source_, begin, i}});
@@ -76,7 +85,8 @@ class ScheduleParser {
         tokens_.push_back({Token::Kind::Mark, std::string(1, s[i]), 0, Span{source_, i, i + 1}});
         ++i;
       } else {
-        fail(Span{source_, i, i + 1}, fmt::format("unexpected character `{}` in a schedule", s[i]), "a schedule holds words, numbers and `; = , / +`");
+        fail(Span{source_, i, i + 1}, fmt::format("unexpected character `{}` in a schedule", s[i]),
+             "a schedule holds words, numbers and `; = , / +`");
       }
     }
     tokens_.push_back({Token::Kind::End, "end of the schedule", 0, Span{source_, s.size(), s.size()}});
@@ -90,14 +100,20 @@ class ScheduleParser {
     return true;
   }
   void expect(const char* m, const char* form) {
-    if (!mark(m)) fail(peek().span, fmt::format("expected `{}`, found `{}`", m, peek().text), fmt::format("write {}", form));
+    if (!mark(m))
+      fail(peek().span, fmt::format("expected `{}`, found `{}`", m, peek().text),
+           fmt::format("write {}", form));
   }
   Token word(const char* what, const char* form) {
-    if (peek().kind != Token::Kind::Word) fail(peek().span, fmt::format("expected {}, found `{}`", what, peek().text), fmt::format("write {}", form));
+    if (peek().kind != Token::Kind::Word)
+      fail(peek().span, fmt::format("expected {}, found `{}`", what, peek().text),
+           fmt::format("write {}", form));
     return next();
   }
   int64_t number(const char* form, bool zero = false) {
-    if (peek().kind != Token::Kind::Number) fail(peek().span, fmt::format("expected a number, found `{}`", peek().text), fmt::format("write {}", form));
+    if (peek().kind != Token::Kind::Number)
+      fail(peek().span, fmt::format("expected a number, found `{}`", peek().text),
+           fmt::format("write {}", form));
     const Token t = next();
     if (t.value == 0 && !zero) fail(t.span, "the size 0 is not allowed here", fmt::format("write {}", form));
     return t.value;
@@ -106,7 +122,9 @@ class ScheduleParser {
   int count(const char* form, bool zero = false) {
     const Span span = peek().span;
     const int64_t value = number(form, zero);
-    if (value > 1024) fail(span, fmt::format("{} is too many", value), fmt::format("write {}; the number is at most 1024", form));
+    if (value > 1024)
+      fail(span, fmt::format("{} is too many", value),
+           fmt::format("write {}; the number is at most 1024", form));
     return static_cast<int>(value);
   }
 
@@ -117,9 +135,13 @@ class ScheduleParser {
     if (fresh) return;
     const Token& before = first->second;
     const std::string place = fmt::format("line {}, column {}", before.span.line(), before.span.column());
-    if (before.text != head.text) fail(head.span, fmt::format("`{}` contradicts `{}` at {}", head.text, before.text, place), "an axis is either streamed or held whole: give one of them");
+    if (before.text != head.text)
+      fail(head.span, fmt::format("`{}` contradicts `{}` at {}", head.text, before.text, place),
+           "an axis is either streamed or held whole: give one of them");
     fail(head.span, fmt::format("`{}` is given twice; the first stands at {}", head.text, place),
-         head.text == "group" ? "give all cuts in one clause: `group i=128/64, h=1`" : head.text == "keep" ? "name all inputs in one clause: `keep Q, R`" : "give it once");
+         head.text == "group"  ? "give all cuts in one clause: `group i=128/64, h=1`"
+         : head.text == "keep" ? "name all inputs in one clause: `keep Q, R`"
+                               : "give it once");
   }
 
   Sym axis(const char* form) {
@@ -128,22 +150,27 @@ class ScheduleParser {
     std::vector<std::string> known;
     for (const Axis& a : p_.axes) known.push_back(a.name());
     const std::string near = nearest_name(t.text, known);
-    fail(t.span, fmt::format("no axis is called `{}`", t.text), near.empty() ? "use an axis of the program" : fmt::format("did you mean `{}`?", near));
+    fail(t.span, fmt::format("no axis is called `{}`", t.text),
+         near.empty() ? "use an axis of the program" : fmt::format("did you mean `{}`?", near));
   }
 
   void set_stream(Span span, Sym a) {
     if (a != d_.cascade.axis) {
-      fail(span, fmt::format("the program's state runs over `{}`, not over `{}`", d_.cascade.axis.name(), a.name()),
+      fail(span,
+           fmt::format("the program's state runs over `{}`, not over `{}`", d_.cascade.axis.name(), a.name()),
            fmt::format("stream `{}`", d_.cascade.axis.name()));
     }
     plan_.stream = a;
   }
 
   void clause() {
-    const Token head = word("a clause", "`group`, `stream`, `resident`, `split`, `keep`, `stages`, `roles` or `guard`");
+    const Token head =
+        word("a clause", "`group`, `stream`, `resident`, `split`, `keep`, `stages`, `roles` or `guard`");
     if (std::find(kClauses.begin(), kClauses.end(), head.text) == kClauses.end()) {
       const std::string near = nearest_name(head.text, kClauses);
-      fail(head.span, fmt::format("no clause begins with `{}`", head.text), near.empty() ? fmt::format("clauses are {}", fmt::join(kClauses, ", ")) : fmt::format("did you mean `{}`?", near));
+      fail(head.span, fmt::format("no clause begins with `{}`", head.text),
+           near.empty() ? fmt::format("clauses are {}", fmt::join(kClauses, ", "))
+                        : fmt::format("did you mean `{}`?", near));
     }
     once(head);
     if (head.text == "group") {
@@ -175,7 +202,8 @@ class ScheduleParser {
           plan_.guard = g;
           return;
         }
-      fail(t.span, fmt::format("no guard policy is called `{}`", t.text), "choose always, moved, threshold or speculative");
+      fail(t.span, fmt::format("no guard policy is called `{}`", t.text),
+           "choose always, moved, threshold or speculative");
     }
   }
 
@@ -186,14 +214,18 @@ class ScheduleParser {
       const Span span = peek().span;
       Cut cut;
       cut.axis = axis(form);
-      if (cut.axis == d_.cascade.axis) fail(span, fmt::format("axis `{}` is streamed, so it cannot be grouped", cut.axis.name()), "cut it with `stream` or `split`");
+      if (cut.axis == d_.cascade.axis)
+        fail(span, fmt::format("axis `{}` is streamed, so it cannot be grouped", cut.axis.name()),
+             "cut it with `stream` or `split`");
       expect("=", form);
       cut.block = number(form);
       cut.piece = mark("/") ? number(form) : cut.block;
       if (cut.block % cut.piece != 0)
-        fail(span, fmt::format("pieces of {} do not divide blocks of {}", cut.piece, cut.block), "choose a divisor");
+        fail(span, fmt::format("pieces of {} do not divide blocks of {}", cut.piece, cut.block),
+             "choose a divisor");
       for (const Cut& c : cuts)
-        if (c.axis == cut.axis) fail(span, fmt::format("axis `{}` is grouped twice", cut.axis.name()), "name each axis once");
+        if (c.axis == cut.axis)
+          fail(span, fmt::format("axis `{}` is grouped twice", cut.axis.name()), "name each axis once");
       cuts.push_back(cut);
     } while (mark(","));
     // Axes that the clause does not name keep their default cut; named ones come in the order of the defaults.
@@ -224,11 +256,15 @@ class ScheduleParser {
       }
       if (!found) {
         const std::string near = nearest_name(t.text, known);
-        fail(t.span, fmt::format("no input is called `{}`", t.text), near.empty() ? "name inputs of the program" : fmt::format("did you mean `{}`?", near));
+        fail(t.span, fmt::format("no input is called `{}`", t.text),
+             near.empty() ? "name inputs of the program" : fmt::format("did you mean `{}`?", near));
       }
       if (!contains(roles.kept_inputs, found))
-        fail(t.span, fmt::format("`{}` changes along `{}`, so it cannot be kept", t.text, d_.cascade.axis.name()), "keep inputs that do not have the streamed axis");
-      if (contains(plan_.keep, found)) fail(t.span, fmt::format("`keep` names `{}` twice", t.text), "name each input once");
+        fail(t.span,
+             fmt::format("`{}` changes along `{}`, so it cannot be kept", t.text, d_.cascade.axis.name()),
+             "keep inputs that do not have the streamed axis");
+      if (contains(plan_.keep, found))
+        fail(t.span, fmt::format("`keep` names `{}` twice", t.text), "name each input once");
       plan_.keep.push_back(found);
     } while (mark(","));
   }
@@ -244,7 +280,8 @@ class ScheduleParser {
 
 }  // namespace
 
-Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults, const std::string& name) {
+Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults,
+                    const std::string& name) {
   return ScheduleParser(p, d, text, defaults, name).parse();
 }
 

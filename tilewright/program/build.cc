@@ -12,12 +12,24 @@ namespace tilewright::build {
 namespace {
 
 // Binding strength of written forms, as in the grammar.
-enum Bind { kOrBind = 1, kAndBind, kNotBind, kCompareBind, kSumBind, kProductBind, kUnaryBind, kPowerBind, kWhole };
+enum Bind {
+  kOrBind = 1,
+  kAndBind,
+  kNotBind,
+  kCompareBind,
+  kSumBind,
+  kProductBind,
+  kUnaryBind,
+  kPowerBind,
+  kWhole
+};
 
 Term binary(const Term& a, const char* op, const Term& b, int level, int left, int right) {
   return Term::of(fmt::format("{} {} {}", a.within(left), op, b.within(right)), level);
 }
-Term summed(const Term& a, const char* op, const Term& b) { return binary(a, op, b, kSumBind, kSumBind, kProductBind); }
+Term summed(const Term& a, const char* op, const Term& b) {
+  return binary(a, op, b, kSumBind, kSumBind, kProductBind);
+}
 Term multiplied(const Term& a, const char* op, const Term& b) {
   return binary(a, op, b, kProductBind, kProductBind, kUnaryBind);
 }
@@ -157,9 +169,9 @@ Term cast(DType dtype, const Term& x) { return called(name(dtype), {x}); }
 
 #define TW_BUILD_FUNCTION(name) \
   Term name(const Term& x) { return called(#name, {x}); }
-#define TW_BUILD_REDUCER(name)                                                                 \
-  Term name(const std::vector<AxisName>& axes, const Term& x) {                                \
-    return Term::of(fmt::format("{}[{}]({})", #name, joined(axes), x.text()), kWhole);         \
+#define TW_BUILD_REDUCER(name)                                                         \
+  Term name(const std::vector<AxisName>& axes, const Term& x) {                        \
+    return Term::of(fmt::format("{}[{}]({})", #name, joined(axes), x.text()), kWhole); \
   }
 TW_BUILD_FUNCTIONS(TW_BUILD_FUNCTION)
 TW_BUILD_REDUCERS(TW_BUILD_REDUCER)

@@ -26,8 +26,7 @@ namespace tilewright::build {
 class Term {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Term(T x) {  // NOLINT: numbers convert
+  requires std::is_arithmetic_v<T> Term(T x) {  // NOLINT: numbers convert
     if constexpr (std::same_as<T, bool>)
       text_ = x ? "true" : "false";
     else if constexpr (std::is_integral_v<T>)
@@ -83,8 +82,7 @@ class TensorName : public Term {
  public:
   const std::string& name() const { return text(); }
   template <class... Index>
-    requires(sizeof...(Index) > 0)
-  Term operator()(const Index&... index) const {
+  requires(sizeof...(Index) > 0) Term operator()(const Index&... index) const {
     return element({Term(index)...});
   }
   Term scalar() const { return element({}); }
@@ -147,9 +145,10 @@ Term where(const Term& condition, const Term& x, const Term& y);
 Term cast(DType dtype, const Term& x);
 
 /// One function or reducer of the language each, by its name.
-#define TW_BUILD_FUNCTIONS(X) \
-  X(exp) X(log) X(exp2) X(log2) X(sqrt) X(rsqrt) X(tanh) X(sigmoid) X(erf) X(abs) X(floor) X(round) X(sign) \
-  X(relu) X(silu) X(gelu)
+#define TW_BUILD_FUNCTIONS(X)                                                                                \
+  X(exp)                                                                                                     \
+  X(log) X(exp2) X(log2) X(sqrt) X(rsqrt) X(tanh) X(sigmoid) X(erf) X(abs) X(floor) X(round) X(sign) X(relu) \
+      X(silu) X(gelu)
 #define TW_BUILD_REDUCERS(X) \
   X(sum) X(prod) X(max) X(min) X(any) X(all) X(mean) X(var) X(argmax) X(argmin) X(softmax) X(logsumexp)
 #define TW_BUILD_FUNCTION(name) Term name(const Term& x);

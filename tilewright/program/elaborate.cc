@@ -165,8 +165,8 @@ class Elaborator {
       level = logical_or(level, logical_and(rival_nan, nan));
     }
     const Expr before = logical_or(ahead, logical_and(level, less(Expr(other), Expr(axis))));
-    const Expr rank = reduce(Reducer::Sum, {other},
-                             select(both(substitute(present, moved), before), Expr(1), Expr(0)));
+    const Expr rank =
+        reduce(Reducer::Sum, {other}, select(both(substitute(present, moved), before), Expr(1), Expr(0)));
     const Expr chosen = both(present, equal(rank, wanted));
     if (e->reducer == Reducer::Topk)
       return reduce(Reducer::Max, {axis}, select(chosen, value, identity(Reducer::Max)));

@@ -22,28 +22,35 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
 }
 
 /// The array of `input`, checked, with strides.
-ArrayView checked_array(const Input& input, const Sizes& sizes, const std::map<std::string, ArrayView>& arrays) {
+ArrayView checked_array(const Input& input, const Sizes& sizes,
+                        const std::map<std::string, ArrayView>& arrays) {
   const std::string& name = input.sym.name();
   auto it = arrays.find(name);
   if (it == arrays.end()) {
     std::vector<std::string> given;
     for (auto& [other, array] : arrays) given.push_back(other);
     throw UserError(input.span, fmt::format("input `{}` is missing", name),
-                    given.empty() ? "give an array for it" : fmt::format("give an array for it; given are {}", fmt::join(given, ", ")));
+                    given.empty()
+                        ? "give an array for it"
+                        : fmt::format("give an array for it; given are {}", fmt::join(given, ", ")));
   }
   ArrayView a = it->second;
   if (a.dtype != input.dtype)
-    throw UserError(input.span, fmt::format("input `{}` has dtype {}, but the program declares {}", name,
-                                            tilewright::name(a.dtype), tilewright::name(input.dtype)),
-                    fmt::format("convert the array, or compile with --dtype {}={}", name, tilewright::name(a.dtype)));
+    throw UserError(
+        input.span,
+        fmt::format("input `{}` has dtype {}, but the program declares {}", name, tilewright::name(a.dtype),
+                    tilewright::name(input.dtype)),
+        fmt::format("convert the array, or compile with --dtype {}={}", name, tilewright::name(a.dtype)));
   std::vector<int64_t> shape = shape_of(input.dims, sizes);
   if (a.shape != shape)
-    throw UserError(input.span, fmt::format("input `{}` has shape {}, but the program's sizes make it {}", name,
-                                            shape_text(a.shape), shape_text(shape)),
+    throw UserError(input.span,
+                    fmt::format("input `{}` has shape {}, but the program's sizes make it {}", name,
+                                shape_text(a.shape), shape_text(shape)),
                     "give an array of that shape, or other sizes");
   if (a.strides.empty()) a.strides = row_major(shape);
   if (a.strides.size() != shape.size())
-    throw UserError(input.span, fmt::format("input `{}` has {} strides for {} dimensions", name, a.strides.size(), shape.size()));
+    throw UserError(input.span, fmt::format("input `{}` has {} strides for {} dimensions", name,
+                                            a.strides.size(), shape.size()));
   return a;
 }
 
@@ -70,15 +77,18 @@ std::optional<IntegerRange> extremes(const ArrayView& a) {
   return r;
 }
 
-std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes, const std::map<std::string, double>& given) {
+std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes,
+                                     const std::map<std::string, double>& given) {
   std::vector<std::string> names;
   for (const Param& param : p.params) names.push_back(param.sym.name());
   for (auto& [name, value] : given)
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       std::string near = nearest_name(name, names);
-      throw UserError({}, fmt::format("the program has no param `{}`", name),
-                      near.empty() ? (names.empty() ? "it has none" : fmt::format("its params are {}", fmt::join(names, ", ")))
-                                   : fmt::format("did you mean `{}`?", near));
+      throw UserError(
+          {}, fmt::format("the program has no param `{}`", name),
+          near.empty()
+              ? (names.empty() ? "it has none" : fmt::format("its params are {}", fmt::join(names, ", ")))
+              : fmt::format("did you mean `{}`?", near));
     }
   Bindings bindings;
   for (auto& [sym, size] : sizes) bindings[sym] = double(size);
@@ -86,24 +96,32 @@ std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes, const
   for (const Param& param : p.params) {
     const std::string& name = param.sym.name();
     double value = 0;
-    if (auto it = given.find(name); it != given.end()) value = it->second;
-    else if (param.value) value = evaluate(param.value, bindings);
-    else throw UserError(param.span, fmt::format("param `{}` has no value", name), fmt::format("give one: --param {}=NUMBER", name));
+    if (auto it = given.find(name); it != given.end())
+      value = it->second;
+    else if (param.value)
+      value = evaluate(param.value, bindings);
+    else
+      throw UserError(param.span, fmt::format("param `{}` has no value", name),
+                      fmt::format("give one: --param {}=NUMBER", name));
     value = round_to(param.dtype, value);
     values[param.sym] = bindings[param.sym] = value;
   }
   for (const Param& param : p.params) {
     if (!param.range) continue;
-    const double lo = evaluate(param.range.lo, bindings), hi = evaluate(param.range.hi, bindings), value = values[param.sym];
+    const double lo = evaluate(param.range.lo, bindings), hi = evaluate(param.range.hi, bindings),
+                 value = values[param.sym];
     if (!(value >= lo && value < hi))
-      throw UserError(param.span, fmt::format("param `{}` is {}, outside its declared range [{}, {})", param.sym.name(), value, lo, hi),
+      throw UserError(param.span,
+                      fmt::format("param `{}` is {}, outside its declared range [{}, {})", param.sym.name(),
+                                  value, lo, hi),
                       "give a value inside; the upper end is excluded");
   }
   return values;
 }
 
 /// Range of the values of an input, checked against the declared one.
-IntegerRange checked_range(const Input& input, const ArrayView& array, const Sizes& sizes, const std::map<Sym, double>& params) {
+IntegerRange checked_range(const Input& input, const ArrayView& array, const Sizes& sizes,
+                           const std::map<Sym, double>& params) {
   if (is_float(input.dtype)) return {};
   if (input.dtype == DType::boolean) return {0, 1};
   std::optional<IntegerRange> found = extremes(array);
@@ -114,7 +132,9 @@ IntegerRange checked_range(const Input& input, const ArrayView& array, const Siz
     const double lo = evaluate(input.range.lo, bindings), hi = evaluate(input.range.hi, bindings);
     for (int64_t value : {found->lo, found->hi})
       if (!(double(value) >= lo && double(value) < hi))
-        throw UserError(input.span, fmt::format("input `{}` holds {}, outside its declared range [{}, {})", input.sym.name(), value, lo, hi),
+        throw UserError(input.span,
+                        fmt::format("input `{}` holds {}, outside its declared range [{}, {})",
+                                    input.sym.name(), value, lo, hi),
                         "correct the array; the upper end is excluded");
   }
   return {std::max(found->lo, IntegerRange::low), std::min(found->hi, IntegerRange::high)};
@@ -138,7 +158,8 @@ struct Evaluator::Impl {
       TW_CHECK(it != axes.end(), "output " + o.sym.name() + " lacks axis " + s.name());
       result.push_back(size_t(it - axes.begin()));
     }
-    TW_CHECK(result.size() == axes.size(), "output " + o.sym.name() + " has an axis that its definition has not");
+    TW_CHECK(result.size() == axes.size(),
+             "output " + o.sym.name() + " has an axis that its definition has not");
     return result;
   }
 };
@@ -155,7 +176,8 @@ Evaluator::Evaluator(const Program& p, const Sizes& sizes, const std::map<std::s
     ranges.push_back(checked_range(input, views.back(), sizes, impl_->params));
   }
   impl_->program = elaborate(p);
-  impl_->graph = std::make_unique<reference::Graph>(impl_->program, impl_->sizes, impl_->params, ranges, precision);
+  impl_->graph =
+      std::make_unique<reference::Graph>(impl_->program, impl_->sizes, impl_->params, ranges, precision);
   impl_->engine = reference::make_engine(*impl_->graph, std::move(views), precision);
 }
 

@@ -18,7 +18,7 @@ struct ArrayView {
 enum class Precision {
   f64,    ///< reference: all arithmetic in double; declared roundings (dtype on statement, cast) still round
   naive,  ///< statement by statement in f32, declared roundings, and operands of contractions (factors of a sum over an axis
-          ///< of a product) rounded to the narrowest dtype of the inputs that are direct factors of that contraction
+  ///< of a product) rounded to the narrowest dtype of the inputs that are direct factors of that contraction
 };
 
 /// Evaluates any element of any definition on demand, with memoisation by statement rows; elements are computed as vectors along the

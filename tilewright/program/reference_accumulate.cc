@@ -24,9 +24,12 @@ void take_products(State& s, bool by_lane) {
       for (int64_t k = 0; k < s.lanes; ++k) to += a[k] * b[k];
       return;
     }
-    if (b.wide) to += dot(a.at, b.at, s.lanes);
-    else if (a.wide) to += sum(a.at, s.lanes) * *b.at;
-    else to += *a.at * *b.at * T(s.lanes);
+    if (b.wide)
+      to += dot(a.at, b.at, s.lanes);
+    else if (a.wide)
+      to += sum(a.at, s.lanes) * *b.at;
+    else
+      to += *a.at * *b.at * T(s.lanes);
   }
 }
 
@@ -94,7 +97,9 @@ void take_extreme(State& s, bool by_lane) {
 template <class T>
 void clear_accumulators(State& s) {
   const Reducer r = *s.table->reducer;
-  auto fill = [&](auto value) { std::fill_n(reinterpret_cast<decltype(value)*>(s.values.get()), s.count, value); };
+  auto fill = [&](auto value) {
+    std::fill_n(reinterpret_cast<decltype(value)*>(s.values.get()), s.count, value);
+  };
   if (is_extreme_index(r)) return fill(int64_t(-1));
   const bool real = s.table->value_kind == Kind::real;
   switch (r) {
@@ -163,8 +168,10 @@ void store(State& s, std::byte* to) {
         }
         case Kind::integer: {
           int64_t& d = reinterpret_cast<int64_t*>(to)[k];
-          if constexpr (std::is_floating_point_v<E>) d = to_integer(dtype, double(a[k]));
-          else d = narrow(dtype, int64_t(a[k]));
+          if constexpr (std::is_floating_point_v<E>)
+            d = to_integer(dtype, double(a[k]));
+          else
+            d = narrow(dtype, int64_t(a[k]));
           break;
         }
         case Kind::boolean: reinterpret_cast<uint8_t*>(to)[k] = a[k] != 0; break;

@@ -7,9 +7,7 @@
 namespace tilewright::reference {
 namespace {
 
-int64_t clamp(__int128 x) {
-  return int64_t(std::clamp<__int128>(x, IntegerRange::low, IntegerRange::high));
-}
+int64_t clamp(__int128 x) { return int64_t(std::clamp<__int128>(x, IntegerRange::low, IntegerRange::high)); }
 
 /// Saturating arithmetic: an unbounded end stays unbounded.
 int64_t sum_ends(int64_t a, int64_t b) {
@@ -18,7 +16,9 @@ int64_t sum_ends(int64_t a, int64_t b) {
   return clamp(__int128(a) + b);
 }
 
-IntegerRange range_sum(IntegerRange a, IntegerRange b) { return {sum_ends(a.lo, b.lo), sum_ends(a.hi, b.hi)}; }
+IntegerRange range_sum(IntegerRange a, IntegerRange b) {
+  return {sum_ends(a.lo, b.lo), sum_ends(a.hi, b.hi)};
+}
 IntegerRange negate(IntegerRange a) { return {-a.hi, -a.lo}; }
 
 IntegerRange multiply(IntegerRange a, IntegerRange b) {
@@ -53,7 +53,8 @@ std::vector<Expr> reads_in(Expr e) {
 std::vector<Sym> Graph::index_symbols(Expr e, const std::vector<Sym>& order) {
   std::vector<Sym> free = free_symbols(e), result;
   auto take = [&](Sym s) {
-    if (s.kind() == SymbolKind::Index && std::find(result.begin(), result.end(), s) == result.end()) result.push_back(s);
+    if (s.kind() == SymbolKind::Index && std::find(result.begin(), result.end(), s) == result.end())
+      result.push_back(s);
   };
   for (Sym s : order)
     if (std::find(free.begin(), free.end(), s) != free.end()) take(s);
@@ -336,7 +337,8 @@ std::optional<int64_t> Graph::coefficient(Expr e, Sym s) {
           if (varies) return std::nullopt;
           varies = true;
           c = coefficient(a, s);
-        } else if (auto value = constant(a); value && *value == std::floor(*value) && std::fabs(*value) < 0x1p40) {
+        } else if (auto value = constant(a);
+                   value && *value == std::floor(*value) && std::fabs(*value) < 0x1p40) {
           c = int64_t(*value);
         }
         if (!c || std::fabs(double(product) * double(*c)) > 0x1p52) return std::nullopt;

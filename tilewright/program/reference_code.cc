@@ -70,8 +70,10 @@ class Compiler {
       return reg;
     };
     int first = -1;
-    if (bound_strip) first = add_loop(table_.strip, graph_.size_of(table_.strip), true, false);
-    else if (table_.row >= 0) first = code_.axis_registers[size_t(table_.row)] = scalar(table_.strip, 1);
+    if (bound_strip)
+      first = add_loop(table_.strip, graph_.size_of(table_.strip), true, false);
+    else if (table_.row >= 0)
+      first = code_.axis_registers[size_t(table_.row)] = scalar(table_.strip, 1);
     code_.strip_level = bound_strip ? 2 : 1;
     for (size_t k = 0; k < table_.bound.size(); ++k)
       if (!bound_strip || !(table_.bound[k] == table_.strip))
@@ -117,7 +119,8 @@ class Compiler {
       default: break;
     }
     code_.value = compile(table_.body, context, k);
-    if (partial) code_.value = operate(Op::Select, k, k, {guard, code_.value, compile(identity_value(k), 0, k)});
+    if (partial)
+      code_.value = operate(Op::Select, k, k, {guard, code_.value, compile(identity_value(k), 0, k)});
   }
 
   Expr identity_value(Kind k) const {
@@ -131,7 +134,8 @@ class Compiler {
 
   int child(int parent, int condition, bool negated) {
     for (size_t k = 0; k < contexts_.size(); ++k)
-      if (contexts_[k].parent == parent && contexts_[k].condition == condition && contexts_[k].negated == negated)
+      if (contexts_[k].parent == parent && contexts_[k].condition == condition &&
+          contexts_[k].negated == negated)
         return int(k);
     contexts_.push_back({parent, condition, negated, -1});
     return int(contexts_.size()) - 1;
@@ -215,7 +219,9 @@ class Compiler {
         reg = operate(e.op(), operands, k, {reg, compile(e.arg(a), context, operands)});
       return reg;
     };
-    auto unary = [&](Kind operands) { return operate(e.op(), operands, k, {compile(e.arg(0), context, operands)}); };
+    auto unary = [&](Kind operands) {
+      return operate(e.op(), operands, k, {compile(e.arg(0), context, operands)});
+    };
     auto binary = [&](Kind operands) {
       int a = compile(e.arg(0), context, operands), b = compile(e.arg(1), context, operands);
       return operate(e.op(), operands, k, {a, b});

@@ -24,10 +24,10 @@ struct Site {
   };
   int table = 0;
   std::vector<Index> indices;
-  bool vector = false;  ///< reads a strip
-  bool gather = false;  ///< some index is a vector
-  bool guarded = false; ///< some index is checked or the table can fail
-  Expr source;          ///< the Read, for messages
+  bool vector = false;   ///< reads a strip
+  bool gather = false;   ///< some index is a vector
+  bool guarded = false;  ///< some index is checked or the table can fail
+  Expr source;           ///< the Read, for messages
 };
 
 struct Instruction {
@@ -43,7 +43,7 @@ struct Instruction {
   Kind kind = Kind::real;
   DType dtype = DType::f64;  ///< Cast
   int dst = -1, a = -1, b = -1, c = -1;
-  int mask = -1;    ///< boolean register: lanes whose value matters; −1: all
+  int mask = -1;  ///< boolean register: lanes whose value matters; −1: all
   int site = -1;
   int poison = -1;  ///< where failures are noted; −1: cannot fail
   Expr source;      ///< for messages
@@ -68,12 +68,13 @@ struct Code {
   std::vector<std::vector<Instruction>> levels;
   std::vector<Loop> loops;
   std::vector<Site> sites;
-  std::vector<bool> poisons;        ///< for each place where failures are noted: one for each lane
-  std::vector<int> axis_registers;  ///< scalar index register of each axis of the table (a free strip: its first)
-  int value = -1;                   ///< what is stored or accumulated
-  int factor = -1;                  ///< when not −1, value·factor is accumulated (sums of real products)
-  int mask = -1;                    ///< Argmax, Argmin: lanes that take part; −1: all
-  int argument = -1;                ///< Argmax, Argmin: index along the bound axis; of lane 0 when that is the strip
+  std::vector<bool> poisons;  ///< for each place where failures are noted: one for each lane
+  std::vector<int>
+      axis_registers;  ///< scalar index register of each axis of the table (a free strip: its first)
+  int value = -1;      ///< what is stored or accumulated
+  int factor = -1;     ///< when not −1, value·factor is accumulated (sums of real products)
+  int mask = -1;       ///< Argmax, Argmin: lanes that take part; −1: all
+  int argument = -1;   ///< Argmax, Argmin: index along the bound axis; of lane 0 when that is the strip
   int strip_level = 1;
 };
 

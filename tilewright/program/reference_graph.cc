@@ -164,7 +164,8 @@ void Graph::add_definition(const Definition& d) {
   }
   Table t = pointwise(d.sym.name(), d.axes, lower(value, d.axes));
   declare(t, d.dtype);
-  t.inlinable = !d.dtype && weight(t.body) <= inline_weight && index_symbols(t.body, {}).size() <= d.axes.size();
+  t.inlinable =
+      !d.dtype && weight(t.body) <= inline_weight && index_symbols(t.body, {}).size() <= d.axes.size();
   by_sym_[d.sym] = add(std::move(t));
 }
 
@@ -172,8 +173,10 @@ void Graph::declare(Table& t, std::optional<DType> dtype) {
   if (!dtype) return;
   t.rounded = dtype;
   t.kind = kind_of(*dtype);
-  if (*dtype == DType::boolean) t.range = {0, 1};
-  else if (*dtype != DType::i64) t.range = {};
+  if (*dtype == DType::boolean)
+    t.range = {0, 1};
+  else if (*dtype != DType::i64)
+    t.range = {};
 }
 
 Table Graph::pointwise(std::string name, std::vector<Sym> axes, Expr body) {
@@ -220,8 +223,10 @@ Expr Graph::round_operands(Expr e, const std::vector<Sym>& order) {
       return f;
     });
     if (direct_f8 && !narrowest) narrowest = DType::bf16;
-    if (factors < 2 || all_f8 || !narrowest || mantissa_bits(*narrowest) >= mantissa_bits(DType::f32)) return x;
-    Expr rounded = map_factors(body, [&](Expr f) { return varies(f) ? round_operand(f, *narrowest, order) : f; });
+    if (factors < 2 || all_f8 || !narrowest || mantissa_bits(*narrowest) >= mantissa_bits(DType::f32))
+      return x;
+    Expr rounded =
+        map_factors(body, [&](Expr f) { return varies(f) ? round_operand(f, *narrowest, order) : f; });
     if (rounded == body) return x;
     // The body sits under selects; put the rounded one in its place.
     std::function<Expr(Expr)> place = [&](Expr y) -> Expr {
@@ -236,7 +241,8 @@ Expr Graph::round_operands(Expr e, const std::vector<Sym>& order) {
 Expr Graph::round_operand(Expr factor, DType t, const std::vector<Sym>& order) {
   const Input* input = factor.is(Op::Read) ? program_.input(factor->sym) : nullptr;
   if (input && is_float(input->dtype) && mantissa_bits(input->dtype) <= mantissa_bits(t)) return factor;
-  if (factor.is(Op::Cast) && is_float(factor->dtype) && mantissa_bits(factor->dtype) <= mantissa_bits(t)) return factor;
+  if (factor.is(Op::Cast) && is_float(factor->dtype) && mantissa_bits(factor->dtype) <= mantissa_bits(t))
+    return factor;
   std::vector<Sym> axes = index_symbols(factor, order);
   std::vector<Expr> indices(axes.begin(), axes.end());
   auto known = operands_.find({factor, t});
@@ -257,7 +263,8 @@ Expr Graph::lower(Expr e, const std::vector<Sym>& order) {
     if (x.is(Op::Read)) return lower_read(x);
     if (!x.is(Op::Reduce)) return x;
     auto known = reductions_.find(x);
-    int id = known != reductions_.end() ? known->second : add_reduction(x, index_symbols(x, order), name(x->reducer));
+    int id = known != reductions_.end() ? known->second
+                                        : add_reduction(x, index_symbols(x, order), name(x->reducer));
     reductions_[x] = id;
     const Table& t = tables[size_t(id)];
     return read(t.sym, {t.axes.begin(), t.axes.end()});
@@ -303,7 +310,8 @@ Expr Graph::split(Expr body, const std::vector<Sym>& loops) {
       if (std::find(axes.begin(), axes.end(), s) == axes.end()) reuse *= double(size_of(s));
     if (e.args().empty() || e.is(Op::Read)) {
       // A leaf costs nothing to repeat.
-    } else if (!axes.empty() && axes.size() < loops.size() && reuse >= split_reuse && weight(e) >= split_weight) {
+    } else if (!axes.empty() && axes.size() < loops.size() && reuse >= split_reuse &&
+               weight(e) >= split_weight) {
       auto part = parts_.find(e);
       if (part == parts_.end()) part = parts_.emplace(e, add(pointwise("part", axes, e))).first;
       const Table& t = tables[size_t(part->second)];
@@ -335,8 +343,10 @@ double Graph::strip_cost(const Table& t, Sym strip, const std::vector<Expr>& rea
     double cost = 0.3;  // nanoseconds for one element that is next to the last one
     for (size_t k = 0; k < r.args().size(); ++k) {
       auto c = coefficient(r.arg(k), strip);
-      if (!c) cost = 4;
-      else if (*c != 0 && (int(k) != source.row || *c != 1)) cost = std::max(cost, 2.0);
+      if (!c)
+        cost = 4;
+      else if (*c != 0 && (int(k) != source.row || *c != 1))
+        cost = std::max(cost, 2.0);
     }
     each += cost;
   }
@@ -396,7 +406,8 @@ void Graph::choose_block(Table& t, const std::vector<Expr>& reads) {
   const int64_t length = t.row < 0 ? 1 : t.sizes[size_t(t.row)];
   while (most < 8 && (int64_t(1) << most) < length) ++most;
   t.shift = most;
-  while (t.shift > std::min(least, most) && neighbour * double(int64_t(1) << t.shift) > block_operations) --t.shift;
+  while (t.shift > std::min(least, most) && neighbour * double(int64_t(1) << t.shift) > block_operations)
+    --t.shift;
 }
 
 }  // namespace tilewright::reference

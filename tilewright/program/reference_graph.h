@@ -29,32 +29,34 @@ struct IntegerRange {
 };
 
 struct Table {
-  Sym sym;                      ///< what reads name it by
-  std::vector<Sym> axes;        ///< index symbols that are free in `guard` and `body`
+  Sym sym;                ///< what reads name it by
+  std::vector<Sym> axes;  ///< index symbols that are free in `guard` and `body`
   std::vector<int64_t> sizes;
-  Kind kind = Kind::real;       ///< of the elements
-  Kind value_kind = Kind::real; ///< of the body's or reduction's value, before `rounded` and `operand`
-  const Input* input = nullptr; ///< values come from an array; no body
+  Kind kind = Kind::real;          ///< of the elements
+  Kind value_kind = Kind::real;    ///< of the body's or reduction's value, before `rounded` and `operand`
+  const Input* input = nullptr;    ///< values come from an array; no body
   std::optional<Reducer> reducer;  ///< over `bound`; none: one value for each element
   std::vector<Sym> bound;
   std::vector<int64_t> bound_sizes;
-  Expr guard;                   ///< reductions: elements for which it is false do not take part; null: all do
+  Expr guard;  ///< reductions: elements for which it is false do not take part; null: all do
   Expr body;
-  std::optional<DType> rounded; ///< declared dtype: values round to it
-  std::optional<DType> operand; ///< naive only: an operand of a contraction, its significand rounded to this dtype's (range kept)
-  bool inlinable = false;       ///< so cheap that reads of it are replaced by its body
-  bool can_fail = false;        ///< some element may be an error (an index out of bounds, an integer divided by zero)
-  IntegerRange range;           ///< of integer values
+  std::optional<DType> rounded;  ///< declared dtype: values round to it
+  std::optional<DType>
+      operand;  ///< naive only: an operand of a contraction, its significand rounded to this dtype's (range kept)
+  bool inlinable = false;  ///< so cheap that reads of it are replaced by its body
+  bool can_fail =
+      false;           ///< some element may be an error (an index out of bounds, an integer divided by zero)
+  IntegerRange range;  ///< of integer values
 
   // How it is computed and kept.
-  int row = -1;                 ///< axis along which elements are neighbours in memory; −1: a table without axes
-  Sym strip;                    ///< axis along which it is computed: axes[row], or one of `bound`; null when neither exists
-  int shift = 0;                ///< a block is 1 << shift elements along the row axis
-  double operations = 0;        ///< for one point of axes and bound
-  double unit_cost = 0;         ///< estimated operations for one element when nothing is known yet
+  int row = -1;   ///< axis along which elements are neighbours in memory; −1: a table without axes
+  Sym strip;      ///< axis along which it is computed: axes[row], or one of `bound`; null when neither exists
+  int shift = 0;  ///< a block is 1 << shift elements along the row axis
+  double operations = 0;  ///< for one point of axes and bound
+  double unit_cost = 0;   ///< estimated operations for one element when nothing is known yet
 
-  double elements() const;      ///< their number
-  double points() const;        ///< of bound, for each element
+  double elements() const;  ///< their number
+  double points() const;    ///< of bound, for each element
   bool strip_is_bound() const { return strip && (row < 0 || !(strip == axes[size_t(row)])); }
 };
 
@@ -69,7 +71,7 @@ class Graph {
   std::vector<Table> tables;
 
   int table_of(Sym tensor) const { return by_sym_.at(tensor); }
-  int64_t size_of(Sym index) const;      ///< of an index symbol
+  int64_t size_of(Sym index) const;  ///< of an index symbol
   const Sizes& sizes() const { return sizes_; }
   double param(Sym s) const { return params_.at(s); }
 

@@ -107,7 +107,8 @@ inline int64_t to_integer(DType t, double x) {
 /// An integer to an integer dtype.
 inline int64_t narrow(DType t, int64_t x) {
   if (t == DType::i64) return x;
-  const int64_t most = t == DType::i32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int8_t>::max();
+  const int64_t most =
+      t == DType::i32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int8_t>::max();
   return x > most ? most : x < -most - 1 ? -most - 1 : x;
 }
 
@@ -130,7 +131,8 @@ inline int64_t power(int64_t x, int64_t y) {
 }
 
 /// Operations of integers that give integers; they wrap around.
-inline void operate_integer(Op op, DType dtype, int64_t* d, Operand<int64_t> a, Operand<int64_t> b, int64_t n) {
+inline void operate_integer(Op op, DType dtype, int64_t* d, Operand<int64_t> a, Operand<int64_t> b,
+                            int64_t n) {
   using I = int64_t;
   auto one = [&](auto f) { map1(d, a.at, n, f); };
   auto two = [&](auto f) { map2(d, a.at, a.wide, b.at, b.wide, n, f); };

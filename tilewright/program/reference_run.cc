@@ -44,7 +44,8 @@ const std::vector<float>& halves(DType t) {
 template <class T>
 class Runner : public Engine {
  public:
-  Runner(Graph& graph, std::vector<ArrayView> arrays) : graph_(graph), arrays_(std::move(arrays)), states_(graph.tables.size()) {
+  Runner(Graph& graph, std::vector<ArrayView> arrays)
+      : graph_(graph), arrays_(std::move(arrays)), states_(graph.tables.size()) {
     for (size_t k = 0; k < states_.size(); ++k) set_up(states_[k], graph_.tables[k]);
   }
 
@@ -89,7 +90,8 @@ class Runner : public Engine {
  private:
   void set_up(State& s, const Table& t) {
     if (t.elements() > 0x1p60)
-      throw UserError({}, fmt::format("{} has {:g} elements, more than can be evaluated", t.sym.name(), t.elements()));
+      throw UserError(
+          {}, fmt::format("{} has {:g} elements, more than can be evaluated", t.sym.name(), t.elements()));
     s.table = &t;
     s.element_bytes = bytes_of(t.kind, sizeof(T));
     s.length = t.row < 0 ? 1 : t.sizes[size_t(t.row)];
@@ -303,7 +305,9 @@ class Runner : public Engine {
     return false;
   }
 
-  int64_t lanes_of(const State& s, int reg) const { return s.code.registers[size_t(reg)].vector ? s.lanes : 1; }
+  int64_t lanes_of(const State& s, int reg) const {
+    return s.code.registers[size_t(reg)].vector ? s.lanes : 1;
+  }
 
   void operate(State& s, const Instruction& i) {
     const int64_t n = lanes_of(s, i.dst);
@@ -312,22 +316,28 @@ class Runner : public Engine {
       auto c = in<uint8_t>(s, i.a);
       switch (i.kind) {
         case Kind::real: return select(out<T>(s, i.dst), c, in<T>(s, i.b), in<T>(s, i.c), n);
-        case Kind::integer: return select(out<int64_t>(s, i.dst), c, in<int64_t>(s, i.b), in<int64_t>(s, i.c), n);
-        case Kind::boolean: return select(out<uint8_t>(s, i.dst), c, in<uint8_t>(s, i.b), in<uint8_t>(s, i.c), n);
+        case Kind::integer:
+          return select(out<int64_t>(s, i.dst), c, in<int64_t>(s, i.b), in<int64_t>(s, i.c), n);
+        case Kind::boolean:
+          return select(out<uint8_t>(s, i.dst), c, in<uint8_t>(s, i.b), in<uint8_t>(s, i.c), n);
       }
     }
     switch (i.kind) {
       case Kind::real:
-        if (result == Kind::real) return operate_real(i.op, i.dtype, out<T>(s, i.dst), in<T>(s, i.a), in<T>(s, i.b), n);
-        if (result == Kind::boolean) return compare(i.op, out<uint8_t>(s, i.dst), in<T>(s, i.a), in<T>(s, i.b), n);
-        return map1(out<int64_t>(s, i.dst), in<T>(s, i.a).at, n, [&](T x) { return to_integer(i.dtype, double(x)); });
+        if (result == Kind::real)
+          return operate_real(i.op, i.dtype, out<T>(s, i.dst), in<T>(s, i.a), in<T>(s, i.b), n);
+        if (result == Kind::boolean)
+          return compare(i.op, out<uint8_t>(s, i.dst), in<T>(s, i.a), in<T>(s, i.b), n);
+        return map1(out<int64_t>(s, i.dst), in<T>(s, i.a).at, n,
+                    [&](T x) { return to_integer(i.dtype, double(x)); });
       case Kind::integer:
         if (result == Kind::boolean)
           return compare(i.op, out<uint8_t>(s, i.dst), in<int64_t>(s, i.a), in<int64_t>(s, i.b), n);
         operate_integer(i.op, i.dtype, out<int64_t>(s, i.dst), in<int64_t>(s, i.a), in<int64_t>(s, i.b), n);
         if (i.poison >= 0) check_divisor(s, i, n);
         return;
-      case Kind::boolean: return operate_boolean(i.op, out<uint8_t>(s, i.dst), in<uint8_t>(s, i.a), in<uint8_t>(s, i.b), n);
+      case Kind::boolean:
+        return operate_boolean(i.op, out<uint8_t>(s, i.dst), in<uint8_t>(s, i.a), in<uint8_t>(s, i.b), n);
     }
   }
 
@@ -349,10 +359,13 @@ class Runner : public Engine {
         case Kind::real: return map1(out<T>(s, i.dst), a, n, [](E x) TW_INLINE { return T(x); });
         case Kind::integer:
           return map1(out<int64_t>(s, i.dst), a, n, [](E x) {
-            if constexpr (std::is_floating_point_v<E>) return to_integer(DType::i64, double(x));
-            else return int64_t(x);
+            if constexpr (std::is_floating_point_v<E>)
+              return to_integer(DType::i64, double(x));
+            else
+              return int64_t(x);
           });
-        case Kind::boolean: return map1(out<uint8_t>(s, i.dst), a, n, [](E x) TW_INLINE { return uint8_t(x != 0); });
+        case Kind::boolean:
+          return map1(out<uint8_t>(s, i.dst), a, n, [](E x) TW_INLINE { return uint8_t(x != 0); });
       }
     };
     switch (i.kind) {
@@ -411,7 +424,8 @@ class Runner : public Engine {
       auto mask = in<uint8_t>(s, i.mask);
       for (int64_t k = 0; k < n; ++k)
         if (!mask.at || mask[k])
-          if (uint32_t f = failure_at(from, row + k * row_step, column + k * column_step)) taint(*poison, k, f);
+          if (uint32_t f = failure_at(from, row + k * row_step, column + k * column_step))
+            taint(*poison, k, f);
     }
   }
 
@@ -434,7 +448,8 @@ class Runner : public Engine {
         }
         return;
       }
-      for (int64_t block = column >> shift; block <= (column + n - 1) >> shift; ++block) block_at(from, row, block);
+      for (int64_t block = column >> shift; block <= (column + n - 1) >> shift; ++block)
+        block_at(from, row, block);
     }
     s.at[size_t(i.dst)] = from.whole.get() + (row * from.length + column) * from.element_bytes;
   }
@@ -453,7 +468,8 @@ class Runner : public Engine {
       bool inside = true;
       for (size_t a = 0; a < site.indices.size() && inside; ++a) {
         const Site::Index& index = site.indices[a];
-        const int64_t x = index.vector ? in<int64_t>(s, index.reg)[k] : integer(s, index.reg) + k * index.coefficient;
+        const int64_t x =
+            index.vector ? in<int64_t>(s, index.reg)[k] : integer(s, index.reg) + k * index.coefficient;
         if (x < 0 || x >= from.table->sizes[a]) {
           TW_CHECK(poison, "an index was proved inside its axis and is not: " + to_string(site.source));
           taint(*poison, k, note({site.source, int(a), x}));
@@ -491,10 +507,12 @@ class Runner : public Engine {
     }
     switch (t.kind) {
       case Kind::real: return convert_reals(reinterpret_cast<T*>(to), array, offset, step, s.count);
-      case Kind::integer: return convert_integers(reinterpret_cast<int64_t*>(to), array, offset, step, s.count);
+      case Kind::integer:
+        return convert_integers(reinterpret_cast<int64_t*>(to), array, offset, step, s.count);
       case Kind::boolean: {
         auto* d = reinterpret_cast<uint8_t*>(to);
-        for (int64_t n = 0; n < s.count; ++n) d[n] = load_element(array.dtype, array.data, offset + n * step) != 0;
+        for (int64_t n = 0; n < s.count; ++n)
+          d[n] = load_element(array.dtype, array.data, offset + n * step) != 0;
         return;
       }
     }

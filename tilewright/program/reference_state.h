@@ -48,8 +48,8 @@ struct State {
   std::vector<const std::byte*> at;
   std::vector<Poison> poisons;
   int64_t first = 0, count = 1, lanes = 1, row_in_block = 0;
-  Memory values;    ///< accumulators, or values of a table without a reducer: strip_length of value_kind
-  Memory best;      ///< Argmax, Argmin: values at the indices in `values`
+  Memory values;  ///< accumulators, or values of a table without a reducer: strip_length of value_kind
+  Memory best;    ///< Argmax, Argmin: values at the indices in `values`
   std::array<uint32_t, strip_length> failures{};
   bool any_failure = false;
 };
@@ -70,7 +70,9 @@ Operand<E> in(const State& s, int reg) {
   if (reg < 0) return {};
   return {reinterpret_cast<const E*>(s.at[size_t(reg)]), s.code.registers[size_t(reg)].vector};
 }
-inline int64_t integer(const State& s, int reg) { return *reinterpret_cast<const int64_t*>(s.at[size_t(reg)]); }
+inline int64_t integer(const State& s, int reg) {
+  return *reinterpret_cast<const int64_t*>(s.at[size_t(reg)]);
+}
 
 inline void taint(Poison& poison, int64_t lane, uint32_t failure) {
   if (!poison.any) poison.lane.fill(0);

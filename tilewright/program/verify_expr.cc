@@ -192,7 +192,8 @@ Verifier::Value Verifier::expression_node(const Syntax& s, Scope& scope) {
 
 Verifier::Value Verifier::number(const Syntax& s) {
   const auto exact = Rational::parse(s.name);
-  if (exact && !(s.real && exact->is_integer())) return {Expr(*exact), s.real ? ValueType::Real : ValueType::Int};
+  if (exact && !(s.real && exact->is_integer()))
+    return {Expr(*exact), s.real ? ValueType::Real : ValueType::Int};
   if (!s.real)
     diagnostics_.fail(s.span, fmt::format("{} does not fit i64", s.name),
                       "write it with a point to make it real");
@@ -361,11 +362,10 @@ Verifier::Value Verifier::ranked_element(const Syntax& s, Scope& scope) {
   const Value body = expression(*s.args[0], scope);
   scope.bound.pop_back();
   if (depends_on(body.expr, rank))
-    diagnostics_.fail(
-        s.args[0]->span,
-        fmt::format("axis `{}` numbers the results of `{}` and cannot be used in what it ranks",
-                    rank.name(), s.name),
-        "rank along another axis, declared with the same size");
+    diagnostics_.fail(s.args[0]->span,
+                      fmt::format("axis `{}` numbers the results of `{}` and cannot be used in what it ranks",
+                                  rank.name(), s.name),
+                      "rank along another axis, declared with the same size");
   use_axis(rank, s.idents[1].span, scope,
            fmt::format("{0}[{1} -> {2}] has a value for each {2}", s.name, axis.name(), rank.name()));
   const bool index = s.name == "argtopk";

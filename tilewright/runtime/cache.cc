@@ -29,7 +29,8 @@ std::string checksum(const std::vector<char>& data) { return hex(XXH3_128bits(da
 void report_once(const std::string& message) {
   static std::atomic<bool> reported{false};
   if (reported.exchange(true)) return;
-  std::fputs(fmt::format("tilewright: {}; kernels are compiled again in each process\n", message).c_str(), stderr);
+  std::fputs(fmt::format("tilewright: {}; kernels are compiled again in each process\n", message).c_str(),
+             stderr);
 }
 
 /// Files that are being written, by their temporary names, and the temporary folder once it exists.
@@ -67,8 +68,10 @@ namespace {
 /// Where the cache is, whether or not it exists; empty when nothing says so.
 std::string cache_location() {
   if (const char* dir = std::getenv("TILEWRIGHT_CACHE_DIR"); dir != nullptr && *dir != 0) return dir;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != 0) return std::string(xdg) + "/tilewright";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) return std::string(home) + "/.cache/tilewright";
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != 0)
+    return std::string(xdg) + "/tilewright";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0)
+    return std::string(home) + "/.cache/tilewright";
   return "";
 }
 
@@ -108,7 +111,9 @@ CacheContents cache_clear() {
   for (const auto& [path, key] : cache_files(before.folder)) {
     std::error_code error;
     fs::remove(path, error);
-    if (error) throw UserError(Span{}, fmt::format("{} cannot be removed: {}", path.string(), error.message()), "check the permissions of the folder");
+    if (error)
+      throw UserError(Span{}, fmt::format("{} cannot be removed: {}", path.string(), error.message()),
+                      "check the permissions of the folder");
   }
   return before;
 }
@@ -180,13 +185,15 @@ std::optional<std::string> cache_path(const std::string& key, const std::string&
   return *cache_folder() + "/" + key + extension;
 }
 
-std::optional<std::string> cache_put(const std::string& key, const std::string& extension, const std::vector<char>& data) {
+std::optional<std::string> cache_put(const std::string& key, const std::string& extension,
+                                     const std::vector<char>& data) {
   const auto folder = cache_folder();
   if (!folder) return std::nullopt;
   const std::string path = *folder + "/" + key + extension;
   const std::string sum = checksum(data);
   // The checksum is written first: an entry without a matching checksum counts as damaged.
-  if (!write_file_atomically(path + ".sum", std::vector<char>(sum.begin(), sum.end())) || !write_file_atomically(path, data)) {
+  if (!write_file_atomically(path + ".sum", std::vector<char>(sum.begin(), sum.end())) ||
+      !write_file_atomically(path, data)) {
     report_once(fmt::format("the cache folder {} cannot be written", *folder));
     return std::nullopt;
   }
@@ -200,8 +207,10 @@ const std::string& temporary_folder() {
     Folder() : owner(getpid()) {
       std::string pattern = (fs::temp_directory_path() / "tilewright-XXXXXX").string();
       if (mkdtemp(pattern.data()) == nullptr) {
-        throw UserError(Span{}, fmt::format("no temporary folder can be made under {}", fs::temp_directory_path().string()),
-                        "free some space, or set TMPDIR to a folder that can be written");
+        throw UserError(
+            Span{},
+            fmt::format("no temporary folder can be made under {}", fs::temp_directory_path().string()),
+            "free some space, or set TMPDIR to a folder that can be written");
       }
       path = pattern;
       std::lock_guard lock(temporaries().mutex);

@@ -16,7 +16,8 @@ std::optional<std::string> cache_folder();
 /// Bytes stored under `key`, when present and undamaged; a damaged entry is removed.
 std::optional<std::vector<char>> cache_get(const std::string& key, const std::string& extension);
 /// Stores bytes atomically; failures are reported once and otherwise ignored. Returns the path when it was stored.
-std::optional<std::string> cache_put(const std::string& key, const std::string& extension, const std::vector<char>& data);
+std::optional<std::string> cache_put(const std::string& key, const std::string& extension,
+                                     const std::vector<char>& data);
 /// Path of an undamaged entry, for loaders that need a file.
 std::optional<std::string> cache_path(const std::string& key, const std::string& extension);
 

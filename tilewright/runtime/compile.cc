@@ -93,8 +93,9 @@ const std::string& compiler_identity() {
   words.push_back("--version");
   std::string version;
   if (run_command(words, version) != 0) {
-    throw UserError(Span{}, fmt::format("no C++ compiler: `{}` cannot be run", command),
-                    "install one (on Debian: apt-get install g++) or name it in the environment variable CXX");
+    throw UserError(
+        Span{}, fmt::format("no C++ compiler: `{}` cannot be run", command),
+        "install one (on Debian: apt-get install g++) or name it in the environment variable CXX");
   }
   // -march=native depends on the processor: the flags the compiler resolves it to are part of the identity.
   std::string resolved;
@@ -110,9 +111,13 @@ CompileStats compile_stats() { return {compiled.load(), hits.load()}; }
 
 namespace {
 
-std::string flags_of(const std::string& flags) { return "-x c++ -std=c++17 -O2 -shared -fPIC -fno-math-errno -fno-trapping-math -w " + flags; }
+std::string flags_of(const std::string& flags) {
+  return "-x c++ -std=c++17 -O2 -shared -fPIC -fno-math-errno -fno-trapping-math -w " + flags;
+}
 
-std::string object_key(const std::string& source, const std::string& flags) { return content_key({source, flags_of(flags), compiler_identity()}); }
+std::string object_key(const std::string& source, const std::string& flags) {
+  return content_key({source, flags_of(flags), compiler_identity()});
+}
 
 /// Path of the shared object of `source`: the cache's, else one in the temporary folder.
 std::string shared_object(const std::string& source, const std::string& flags, const std::string& key) {
@@ -122,14 +127,17 @@ std::string shared_object(const std::string& source, const std::string& flags, c
   }
   const std::string base = temporary_folder() + "/" + key;
   if (!write_file_atomically(base + ".cc", std::vector<char>(source.begin(), source.end())))
-    throw UserError(Span{}, fmt::format("{}.cc cannot be written", base), "free some space, or set TMPDIR to a folder that can be written");
+    throw UserError(Span{}, fmt::format("{}.cc cannot be written", base),
+                    "free some space, or set TMPDIR to a folder that can be written");
   std::vector<std::string> command = words_of(compiler_command());
   for (const std::string& w : words_of(flags_of(flags))) command.push_back(w);
   for (const std::string& w : {std::string("-o"), base + ".so", base + ".cc"}) command.push_back(w);
   std::string log;
   const int status = run_command(command, log);
   ++compiled;
-  if (status != 0) throw InternalError(fmt::format("the compiler `{}` refused an emitted kernel ({}):\n{}", compiler_command(), base + ".cc", log.substr(0, 4000)));
+  if (status != 0)
+    throw InternalError(fmt::format("the compiler `{}` refused an emitted kernel ({}):\n{}",
+                                    compiler_command(), base + ".cc", log.substr(0, 4000)));
   if (auto binary = read_file(base + ".so"))
     if (auto stored = cache_put(key, ".so", *binary)) return *stored;
   return base + ".so";
@@ -144,7 +152,9 @@ CpuCompiler cpu_compiler() {
 
 std::vector<char> compile_cpu(const std::string& source, const std::string& flags) {
   const auto binary = read_file(shared_object(source, flags, object_key(source, flags)));
-  if (!binary) throw UserError(Span{}, "a compiled kernel vanished from the cache or the temporary folder", "run the command again");
+  if (!binary)
+    throw UserError(Span{}, "a compiled kernel vanished from the cache or the temporary folder",
+                    "run the command again");
   return *binary;
 }
 
@@ -156,7 +166,8 @@ std::shared_ptr<CpuModule> CpuModule::load(const std::string& source, const std:
   if (auto module = loaded[key].lock()) return module;
   const std::string path = shared_object(source, flags, key);
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) throw InternalError(fmt::format("a compiled kernel cannot be loaded: {}", dlerror()));
+  if (handle == nullptr)
+    throw InternalError(fmt::format("a compiled kernel cannot be loaded: {}", dlerror()));
   std::shared_ptr<CpuModule> module(new CpuModule);
   module->handle_ = handle;
   loaded[key] = module;
@@ -194,18 +205,23 @@ const Nvrtc& nvrtc() {
     void* handle = nullptr;
     std::vector<std::string> names;
     if (const char* path = std::getenv("TILEWRIGHT_NVRTC"); path != nullptr) names.emplace_back(path);
-    for (const char* n : {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so.13",
-                          "/usr/local/cuda/lib64/libnvrtc.so.12"})
+    for (const char* n :
+         {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so",
+          "/usr/local/cuda/lib64/libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.12"})
       names.emplace_back(n);
-    if (const char* home = std::getenv("CUDA_HOME"); home != nullptr) names.push_back(std::string(home) + "/lib64/libnvrtc.so");
+    if (const char* home = std::getenv("CUDA_HOME"); home != nullptr)
+      names.push_back(std::string(home) + "/lib64/libnvrtc.so");
     for (const std::string& n : names)
       if ((handle = dlopen(n.c_str(), RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
     if (handle == nullptr)
-      throw UserError(Span{}, "NVRTC (libnvrtc.so) was not found", "install the CUDA toolkit 12.4 or later, or name the library in TILEWRIGHT_NVRTC");
+      throw UserError(Span{}, "NVRTC (libnvrtc.so) was not found",
+                      "install the CUDA toolkit 12.4 or later, or name the library in TILEWRIGHT_NVRTC");
     Nvrtc t;
     auto get = [&](auto& f, const char* symbol) {
       f = reinterpret_cast<std::decay_t<decltype(f)>>(dlsym(handle, symbol));
-      if (f == nullptr) throw UserError(Span{}, fmt::format("NVRTC lacks {}", symbol), "install the CUDA toolkit 12.4 or later");
+      if (f == nullptr)
+        throw UserError(Span{}, fmt::format("NVRTC lacks {}", symbol),
+                        "install the CUDA toolkit 12.4 or later");
     };
     get(t.create, "nvrtcCreateProgram");
     get(t.compile, "nvrtcCompileProgram");
@@ -223,7 +239,8 @@ const Nvrtc& nvrtc() {
 /// Warnings that mean a serialised or unsafe product; see GPU notes in docs/mapped.md.
 void refuse_unsafe(const std::string& log) {
   for (const char* code : {"C7510", "C7511", "C7512", "C7513", "C7514"})
-    if (log.find(code) != std::string::npos) throw InternalError(fmt::format("the assembler warns ({}) about an emitted kernel:\n{}", code, log));
+    if (log.find(code) != std::string::npos)
+      throw InternalError(fmt::format("the assembler warns ({}) about an emitted kernel:\n{}", code, log));
 }
 
 }  // namespace
@@ -234,7 +251,8 @@ std::vector<char> compile_cuda(const std::string& source, const std::string& arc
   rtc.version(&major, &minor);
   const std::string arch_flag = "--gpu-architecture=" + arch;
   const char* options[] = {arch_flag.c_str(), "-default-device", "-std=c++17", "--ptxas-options=-v"};
-  const std::string key = content_key({source, arch, fmt::format("nvrtc {}.{}", major, minor), options[1], options[2], options[3]});
+  const std::string key = content_key(
+      {source, arch, fmt::format("nvrtc {}.{}", major, minor), options[1], options[2], options[3]});
   if (auto cached = cache_get(key, ".cubin")) {
     const auto text = cache_get(key, ".log");
     if (log == nullptr || text) {
@@ -244,7 +262,8 @@ std::vector<char> compile_cuda(const std::string& source, const std::string& arc
     }
   }
   Nvrtc::Program program = nullptr;
-  TW_CHECK(rtc.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr) == 0, "nvrtcCreateProgram failed");
+  TW_CHECK(rtc.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr) == 0,
+           "nvrtcCreateProgram failed");
   const int status = rtc.compile(program, 4, options);
   ++compiled;
   size_t size = 0;
@@ -260,7 +279,8 @@ std::vector<char> compile_cuda(const std::string& source, const std::string& arc
     rtc.cubin(program, cubin.data());
   }
   rtc.destroy(&program);
-  if (status != 0 || cubin.empty()) throw InternalError("NVRTC refused an emitted kernel:\n" + text.substr(0, 6000));
+  if (status != 0 || cubin.empty())
+    throw InternalError("NVRTC refused an emitted kernel:\n" + text.substr(0, 6000));
   refuse_unsafe(text);
   cache_put(key, ".cubin", cubin);
   cache_put(key, ".log", std::vector<char>(text.begin(), text.end()));

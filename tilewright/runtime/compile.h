@@ -11,11 +11,15 @@
 
 namespace tilewright {
 
-struct CompileStats { int64_t compiled = 0, hits = 0; };
+struct CompileStats {
+  int64_t compiled = 0, hits = 0;
+};
 CompileStats compile_stats();  ///< since the process began; a test counts with it
 
 /// The command that compiles C++ ($CXX, else c++) and the first line of its version. UserError when it cannot be run (what to install).
-struct CpuCompiler { std::string command, version; };
+struct CpuCompiler {
+  std::string command, version;
+};
 CpuCompiler cpu_compiler();
 
 /// Emitted C++ -> the bytes of a shared object, through the cache. Errors as CpuModule::load.
@@ -37,6 +41,7 @@ class CpuModule {
 
 /// NVRTC: source -> cubin (`--gpu-architecture=sm_90a -default-device`), cached. UserError when NVRTC is not found. `log` receives ptxas warnings when not null;
 /// warnings C7510–C7514 (serialised or unsafe wgmma) are errors (InternalError).
-std::vector<char> compile_cuda(const std::string& source, const std::string& arch, std::string* log = nullptr);
+std::vector<char> compile_cuda(const std::string& source, const std::string& arch,
+                               std::string* log = nullptr);
 
 }  // namespace tilewright

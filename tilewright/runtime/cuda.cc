@@ -36,7 +36,8 @@ struct Driver {
   Result (*function)(void**, void*, const char*) = nullptr;
   Result (*set_function_attribute)(void*, int, int) = nullptr;
   Result (*function_attribute)(int*, int, void*) = nullptr;
-  Result (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**) = nullptr;
+  Result (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
+                   void**) = nullptr;
   Result (*synchronize)() = nullptr;
   Result (*event_create)(void**, unsigned) = nullptr;
   Result (*event_destroy)(void*) = nullptr;
@@ -44,7 +45,8 @@ struct Driver {
   Result (*event_synchronize)(void*) = nullptr;
   Result (*event_elapsed)(float*, void*, void*) = nullptr;
   Result (*error_text)(Result, const char**) = nullptr;
-  Result (*encode_tiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int) = nullptr;
+  Result (*encode_tiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+                         const uint32_t*, int, int, int, int) = nullptr;
   std::string missing;  ///< why the driver cannot be used; empty when it can
 };
 
@@ -102,7 +104,8 @@ const Driver& driver_table() {
 const Driver& driver() {
   const Driver& t = driver_table();
   if (!t.missing.empty())
-    throw UserError(Span{}, t.missing, "run on a machine with an NVIDIA GPU and its driver, or choose --target cpu");
+    throw UserError(Span{}, t.missing,
+                    "run on a machine with an NVIDIA GPU and its driver, or choose --target cpu");
   return t;
 }
 
@@ -110,15 +113,19 @@ void check(Result r, const char* what) {
   if (r == 0) return;
   const char* text = nullptr;
   driver_table().error_text(r, &text);
-  const std::string message = fmt::format("{}: {} (CUDA error {})", what, text != nullptr ? text : "unknown error", r);
-  if (r == 2) throw UserError(Span{}, message, "the device is out of memory: choose smaller sizes or free memory");
+  const std::string message =
+      fmt::format("{}: {} (CUDA error {})", what, text != nullptr ? text : "unknown error", r);
+  if (r == 2)
+    throw UserError(Span{}, message, "the device is out of memory: choose smaller sizes or free memory");
   throw InternalError(message);
 }
 
 // CUdevice_attribute values (CUDA Driver API reference).
-constexpr int kAttributeMultiprocessors = 16, kAttributeMajor = 75, kAttributeMinor = 76, kAttributeSharedOptin = 97, kAttributeL2 = 38;
+constexpr int kAttributeMultiprocessors = 16, kAttributeMajor = 75, kAttributeMinor = 76,
+              kAttributeSharedOptin = 97, kAttributeL2 = 38;
 // CUfunction_attribute values.
-constexpr int kFunctionMaxThreads = 0, kFunctionShared = 1, kFunctionLocal = 3, kFunctionRegisters = 4, kFunctionDynamicShared = 8;
+constexpr int kFunctionMaxThreads = 0, kFunctionShared = 1, kFunctionLocal = 3, kFunctionRegisters = 4,
+              kFunctionDynamicShared = 8;
 
 }  // namespace
 
@@ -137,7 +144,9 @@ int device_count() {
 DeviceInfo device_info(int device) {
   const Driver& t = driver();
   Device d = 0;
-  if (device < 0 || device >= device_count()) throw UserError(Span{}, fmt::format("there is no device {}", device), fmt::format("devices are 0 to {}", device_count() - 1));
+  if (device < 0 || device >= device_count())
+    throw UserError(Span{}, fmt::format("there is no device {}", device),
+                    fmt::format("devices are 0 to {}", device_count() - 1));
   check(t.device_get(&d, device), "opening the device");
   DeviceInfo info;
   char buffer[256] = {};
@@ -164,7 +173,9 @@ void use_device(int device) {
   static std::mutex mutex;
   static std::vector<Context> contexts;
   std::lock_guard lock(mutex);
-  if (device < 0 || device >= device_count()) throw UserError(Span{}, fmt::format("there is no device {}", device), fmt::format("devices are 0 to {}", device_count() - 1));
+  if (device < 0 || device >= device_count())
+    throw UserError(Span{}, fmt::format("there is no device {}", device),
+                    fmt::format("devices are 0 to {}", device_count() - 1));
   if (contexts.size() <= static_cast<size_t>(device)) contexts.resize(static_cast<size_t>(device) + 1);
   Context& context = contexts[static_cast<size_t>(device)];
   if (context == nullptr) {
@@ -178,7 +189,8 @@ void use_device(int device) {
 DeviceBuffer::DeviceBuffer(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   DevicePointer p = 0;
-  check(driver().allocate(&p, static_cast<size_t>(bytes)), fmt::format("allocating {} bytes on the device", bytes).c_str());
+  check(driver().allocate(&p, static_cast<size_t>(bytes)),
+        fmt::format("allocating {} bytes on the device", bytes).c_str());
   data_ = reinterpret_cast<void*>(p);
 }
 
@@ -188,19 +200,26 @@ DeviceBuffer::~DeviceBuffer() {
 
 void DeviceBuffer::upload(const void* host, int64_t bytes) {
   TW_CHECK(bytes <= bytes_, "upload larger than the buffer");
-  if (bytes > 0) check(driver().to_device(reinterpret_cast<DevicePointer>(data_), host, static_cast<size_t>(bytes)), "copying to the device");
+  if (bytes > 0)
+    check(driver().to_device(reinterpret_cast<DevicePointer>(data_), host, static_cast<size_t>(bytes)),
+          "copying to the device");
 }
 
 void DeviceBuffer::download(void* host, int64_t bytes) const {
   TW_CHECK(bytes <= bytes_, "download larger than the buffer");
-  if (bytes > 0) check(driver().to_host(host, reinterpret_cast<DevicePointer>(data_), static_cast<size_t>(bytes)), "copying from the device");
+  if (bytes > 0)
+    check(driver().to_host(host, reinterpret_cast<DevicePointer>(data_), static_cast<size_t>(bytes)),
+          "copying from the device");
 }
 
 void DeviceBuffer::fill(uint8_t byte) {
-  if (bytes_ > 0) check(driver().set8(reinterpret_cast<DevicePointer>(data_), byte, static_cast<size_t>(bytes_)), "filling device memory");
+  if (bytes_ > 0)
+    check(driver().set8(reinterpret_cast<DevicePointer>(data_), byte, static_cast<size_t>(bytes_)),
+          "filling device memory");
 }
 
-EncodedMap encode_map(void* base, const std::string& dtype_name, const std::vector<MapDimension>& dims, int swizzle_bytes) {
+EncodedMap encode_map(void* base, const std::string& dtype_name, const std::vector<MapDimension>& dims,
+                      int swizzle_bytes) {
   // CUtensorMapDataType: UINT16 = 1, FLOAT16 = 6, FLOAT32 = 7, BFLOAT16 = 9. CUtensorMapSwizzle: NONE 0, 32B 1, 64B 2, 128B 3.
   int type = 0;
   if (dtype_name == "f16") type = 6;
@@ -217,16 +236,22 @@ EncodedMap encode_map(void* base, const std::string& dtype_name, const std::vect
     if (k > 0) strides[k - 1] = dims[k].stride_bytes;
     box[k] = dims[k].box;
     element[k] = 1;
-    shape += fmt::format("{}{} (stride {} bytes, box {})", k > 0 ? ", " : "", dims[k].size, dims[k].stride_bytes, dims[k].box);
+    shape += fmt::format("{}{} (stride {} bytes, box {})", k > 0 ? ", " : "", dims[k].size,
+                         dims[k].stride_bytes, dims[k].box);
   }
   EncodedMap map;
   // Interleave none; L2 promotion 256 bytes (3); out-of-bounds elements read as zero (0).
-  const Result r = driver().encode_tiled(map.words, type, static_cast<unsigned>(dims.size()), base, sizes, strides, box, element, 0, swizzle, 3, 0);
-  if (r != 0) throw InternalError(fmt::format("the driver refuses a tensor map ({}): base {}, dimensions {}", r, base, shape));
+  const Result r = driver().encode_tiled(map.words, type, static_cast<unsigned>(dims.size()), base, sizes,
+                                         strides, box, element, 0, swizzle, 3, 0);
+  if (r != 0)
+    throw InternalError(
+        fmt::format("the driver refuses a tensor map ({}): base {}, dimensions {}", r, base, shape));
   return map;
 }
 
-Module::Module(const std::vector<char>& cubin) { check(driver().load(&module_, cubin.data()), "loading a kernel"); }
+Module::Module(const std::vector<char>& cubin) {
+  check(driver().load(&module_, cubin.data()), "loading a kernel");
+}
 
 Module::~Module() {
   if (module_ != nullptr) driver_table().unload(module_);
@@ -255,14 +280,17 @@ Module::Attributes Module::attributes(void* function) const {
   return a;
 }
 
-void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_bytes, const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words, void* stream) {
+void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_bytes,
+            const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words, void* stream) {
   if (blocks == 0) return;
-  if (blocks > 0x7fffffff) throw UserError(Span{}, fmt::format("{} blocks in one launch", blocks), "a launch has at most 2147483647 blocks: use larger blocks");
+  if (blocks > 0x7fffffff)
+    throw UserError(Span{}, fmt::format("{} blocks in one launch", blocks),
+                    "a launch has at most 2147483647 blocks: use larger blocks");
   std::vector<void*> parameters;
   for (const EncodedMap& m : maps) parameters.push_back(const_cast<uint64_t*>(m.words));
   parameters.push_back(const_cast<int64_t*>(words.data()));
-  check(driver().launch(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, static_cast<unsigned>(dynamic_shared_bytes), stream,
-                        parameters.data(), nullptr),
+  check(driver().launch(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1,
+                        static_cast<unsigned>(dynamic_shared_bytes), stream, parameters.data(), nullptr),
         "launching a kernel");
 }
 

@@ -39,10 +39,17 @@ class DeviceBuffer {
 };
 
 /// An encoded tensor map (128 bytes, cuTensorMapEncodeTiled).
-struct alignas(64) EncodedMap { uint64_t words[16]; };
-struct MapDimension { uint64_t size; uint64_t stride_bytes; uint32_t box; };  ///< stride of dimension 0 is ignored (contiguous)
+struct alignas(64) EncodedMap {
+  uint64_t words[16];
+};
+struct MapDimension {
+  uint64_t size;
+  uint64_t stride_bytes;
+  uint32_t box;
+};  ///< stride of dimension 0 is ignored (contiguous)
 /// element_bytes 2 or 4; `dtype_name` "f16", "bf16", "f32". UserError when the driver refuses (alignment, size), with the values.
-EncodedMap encode_map(void* base, const std::string& dtype_name, const std::vector<MapDimension>& dims, int swizzle_bytes);
+EncodedMap encode_map(void* base, const std::string& dtype_name, const std::vector<MapDimension>& dims,
+                      int swizzle_bytes);
 
 class Module {
  public:
@@ -51,7 +58,9 @@ class Module {
   struct Function;
   /// Sets the dynamic shared memory limit when above 48 KiB. UserError when the device has less.
   void* function(const std::string& name, int64_t dynamic_shared_bytes);
-  struct Attributes { int registers = 0, local_bytes = 0, static_shared = 0, max_threads = 0; };
+  struct Attributes {
+    int registers = 0, local_bytes = 0, static_shared = 0, max_threads = 0;
+  };
   Attributes attributes(void* function) const;
 
  private:
@@ -59,8 +68,8 @@ class Module {
 };
 
 /// blocks × threads on `stream` (0: the default stream); parameters: the maps, then the words as one struct. blocks = 0 launches nothing.
-void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_bytes, const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words,
-            void* stream);
+void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_bytes,
+            const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words, void* stream);
 void synchronize();
 
 /// Times on the device.

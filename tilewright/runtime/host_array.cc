@@ -22,7 +22,9 @@ uint64_t random_bits(uint64_t key, uint64_t counter) {
 }
 
 /// Uniform in (0, 1).
-double uniform(uint64_t key, uint64_t counter) { return (static_cast<double>(random_bits(key, counter) >> 11) + 0.5) * 0x1p-53; }
+double uniform(uint64_t key, uint64_t counter) {
+  return (static_cast<double>(random_bits(key, counter) >> 11) + 0.5) * 0x1p-53;
+}
 
 }  // namespace
 
@@ -35,7 +37,9 @@ int64_t HostArray::elements() const {
 HostArray allocate(DType dtype, std::vector<int64_t> shape) {
   int64_t size = bytes(dtype);
   for (int64_t n : shape) {
-    if (n > 0 && size > (int64_t{1} << 62) / n) throw UserError(Span{}, fmt::format("an array of shape [{}] overflows", fmt::join(shape, ", ")), "use smaller sizes");
+    if (n > 0 && size > (int64_t{1} << 62) / n)
+      throw UserError(Span{}, fmt::format("an array of shape [{}] overflows", fmt::join(shape, ", ")),
+                      "use smaller sizes");
     size *= n;
   }
   HostArray a;
@@ -49,22 +53,28 @@ HostArray allocate(DType dtype, std::vector<int64_t> shape) {
   return a;
 }
 
-HostArray filled(DType dtype, std::vector<int64_t> shape, Fill fill, uint64_t seed, const std::string& name, int64_t lo, int64_t hi) {
+HostArray filled(DType dtype, std::vector<int64_t> shape, Fill fill, uint64_t seed, const std::string& name,
+                 int64_t lo, int64_t hi) {
   HostArray a = allocate(dtype, std::move(shape));
   if (fill == Fill::Zeros) return a;
   const uint64_t key = XXH3_64bits_withSeed(name.data(), name.size(), seed);
   const int64_t n = a.elements();
   if (!is_float(dtype)) {
-    if (n > 0 && hi <= lo) throw UserError(Span{}, fmt::format("input `{}` has the empty range [{}, {})", name, lo, hi), "declare a range that holds a value");
+    if (n > 0 && hi <= lo)
+      throw UserError(Span{}, fmt::format("input `{}` has the empty range [{}, {})", name, lo, hi),
+                      "declare a range that holds a value");
     for (int64_t k = 0; k < n; ++k)
-      store_element(dtype, a.data.get(), k, static_cast<double>(lo + static_cast<int64_t>(random_bits(key, static_cast<uint64_t>(k)) % static_cast<uint64_t>(hi - lo))));
+      store_element(dtype, a.data.get(), k,
+                    static_cast<double>(lo + static_cast<int64_t>(random_bits(key, static_cast<uint64_t>(k)) %
+                                                                  static_cast<uint64_t>(hi - lo))));
     return a;
   }
   for (int64_t k = 0; k < n; ++k) {
     double x = uniform(key, static_cast<uint64_t>(2 * (k / 2)));
     if (fill == Fill::Normal) {
       // Box and Muller: a pair of normal numbers from a pair of uniform ones.
-      const double radius = std::sqrt(-2 * std::log(x)), angle = 2 * M_PI * uniform(key, static_cast<uint64_t>(2 * (k / 2) + 1));
+      const double radius = std::sqrt(-2 * std::log(x)),
+                   angle = 2 * M_PI * uniform(key, static_cast<uint64_t>(2 * (k / 2) + 1));
       x = k % 2 == 0 ? radius * std::cos(angle) : radius * std::sin(angle);
     } else if (k % 2 == 1) {
       x = uniform(key, static_cast<uint64_t>(k));

@@ -25,6 +25,7 @@ HostArray allocate(DType dtype, std::vector<int64_t> shape);
 /// How a random or constant input is made; values depend on seed, name and element number alone.
 enum class Fill : uint8_t { Normal, Uniform, Zeros };
 /// Normal: mean 0, deviation 1. Uniform: [0, 1). Integer arrays with Normal or Uniform take `lo`, `hi` (half open) and are uniform in it.
-HostArray filled(DType dtype, std::vector<int64_t> shape, Fill fill, uint64_t seed, const std::string& name, int64_t lo = 0, int64_t hi = 1);
+HostArray filled(DType dtype, std::vector<int64_t> shape, Fill fill, uint64_t seed, const std::string& name,
+                 int64_t lo = 0, int64_t hi = 1);
 
 }  // namespace tilewright

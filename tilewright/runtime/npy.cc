@@ -31,9 +31,11 @@ class Reader {
       fail(fmt::format("the file cannot be read: {}", std::strerror(reason)), "check its permissions");
     }
     const std::vector<char>& f = *file;
-    if (f.size() < 10 || std::memcmp(f.data(), kMagic, 6) != 0) fail("the file is not a .npy", "write it with numpy.save");
+    if (f.size() < 10 || std::memcmp(f.data(), kMagic, 6) != 0)
+      fail("the file is not a .npy", "write it with numpy.save");
     const int version = static_cast<unsigned char>(f[6]);
-    if (version < 1 || version > 3) fail(fmt::format("format version {} is unknown", version), "write it with numpy.save");
+    if (version < 1 || version > 3)
+      fail(fmt::format("format version {} is unknown", version), "write it with numpy.save");
     auto byte = [&](size_t k) { return static_cast<size_t>(static_cast<unsigned char>(f[k])); };
     size_t header = byte(8) | byte(9) << 8, begin = 10;
     if (version > 1) {
@@ -54,7 +56,9 @@ class Reader {
     double needed = static_cast<double>(empty ? 0 : stored.size);
     for (int64_t extent : shape) needed *= static_cast<double>(extent);
     if (needed != static_cast<double>(available))
-      fail(fmt::format("{} bytes of data where shape {} of {} needs {:.0f}", available, shape_text(shape), descr, needed), "the file is truncated or damaged: write it again");
+      fail(fmt::format("{} bytes of data where shape {} of {} needs {:.0f}", available, shape_text(shape),
+                       descr, needed),
+           "the file is truncated or damaged: write it again");
     HostArray a = allocate(dtype_, shape);
     const int64_t n = a.elements();
     const char* data = f.data() + begin + header;
@@ -63,11 +67,14 @@ class Reader {
     } else {
       for (int64_t k = 0; k < n; ++k) {
         if (stored.type == DType::i64 && dtype_ == DType::i64) {
-          std::memcpy(static_cast<char*>(a.data.get()) + 8 * k, data + 8 * k, 8);  // a double would lose low bits
+          std::memcpy(static_cast<char*>(a.data.get()) + 8 * k, data + 8 * k,
+                      8);  // a double would lose low bits
         } else {
           const double x = load_element(stored.type, data, k);
           if (is_integer(dtype_) && round_to(dtype_, x) != x)
-            fail(fmt::format("element {} is {}, which {} cannot hold", k, integer_text(stored.type, data, k), tilewright::name(dtype_)), "save values that fit, or declare the input i64");
+            fail(fmt::format("element {} is {}, which {} cannot hold", k, integer_text(stored.type, data, k),
+                             tilewright::name(dtype_)),
+                 "save values that fit, or declare the input i64");
           store_element(dtype_, a.data.get(), k, x);
         }
       }
@@ -97,7 +104,9 @@ class Reader {
     bool bits;  ///< the element's own bits
   };
 
-  [[noreturn]] void fail(const std::string& what, const std::string& hint) const { throw UserError(Span{}, fmt::format("{}: {}", path_, what), hint); }
+  [[noreturn]] void fail(const std::string& what, const std::string& hint) const {
+    throw UserError(Span{}, fmt::format("{}: {}", path_, what), hint);
+  }
 
   /// The text behind 'key': up to the comma or brace that ends it.
   std::string value_of(const std::string& header, const std::string& key) const {
@@ -143,18 +152,25 @@ class Reader {
 
   Stored stored_type(const std::string& descr) const {
     if (descr.find('O') != std::string::npos) fail("the file holds Python objects", "save a plain array");
-    if (descr.empty() || descr[0] == '>') fail(fmt::format("dtype {} is big endian", descr), "save it with a little-endian dtype");
+    if (descr.empty() || descr[0] == '>')
+      fail(fmt::format("dtype {} is big endian", descr), "save it with a little-endian dtype");
     const std::string type = descr.substr(descr[0] == '<' || descr[0] == '|' || descr[0] == '=' ? 1 : 0);
-    static const std::pair<const char*, DType> known[] = {{"f8", DType::f64}, {"f4", DType::f32}, {"f2", DType::f16}, {"i8", DType::i64}, {"i4", DType::i32}, {"i1", DType::i8}, {"b1", DType::boolean}};
+    static const std::pair<const char*, DType> known[] = {
+        {"f8", DType::f64}, {"f4", DType::f32}, {"f2", DType::f16},    {"i8", DType::i64},
+        {"i4", DType::i32}, {"i1", DType::i8},  {"b1", DType::boolean}};
     for (const auto& [name, t] : known)
       if (type == name) {
-        if (is_float(t) && !is_float(dtype_)) fail(fmt::format("it holds {} where the program declares {}", name, tilewright::name(dtype_)), "save an integer array");
-        if (!is_float(t) && is_float(dtype_) && t == DType::boolean) fail("it holds booleans where the program declares a real", "save a float array");
+        if (is_float(t) && !is_float(dtype_))
+          fail(fmt::format("it holds {} where the program declares {}", name, tilewright::name(dtype_)),
+               "save an integer array");
+        if (!is_float(t) && is_float(dtype_) && t == DType::boolean)
+          fail("it holds booleans where the program declares a real", "save a float array");
         return {t, bytes(t), t == dtype_};
       }
     if (type == "u2" && (dtype_ == DType::bf16 || dtype_ == DType::f16)) return {dtype_, 2, true};
     if (type == "u1" && (dtype_ == DType::f8e4m3 || dtype_ == DType::f8e5m2)) return {dtype_, 1, true};
-    fail(fmt::format("dtype {} does not fit an input declared {}", descr, tilewright::name(dtype_)), "save f8, f4, f2, i8, i4, i1 or b1, or the raw bits of a low-precision type as u2 or u1");
+    fail(fmt::format("dtype {} does not fit an input declared {}", descr, tilewright::name(dtype_)),
+         "save f8, f4, f2, i8, i4, i1 or b1, or the raw bits of a low-precision type as u2 or u1");
   }
 
   std::string path_;
@@ -186,7 +202,8 @@ void write_npy(const std::string& path, const HostArray& array, bool raw) {
   const bool widen = is_float(array.dtype) && bytes(array.dtype) < 4 && !raw;
   std::string shape;
   for (int64_t n : array.shape) shape += fmt::format("{}, ", n);
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr_of(array.dtype, raw), shape);
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+                                   descr_of(array.dtype, raw), shape);
   header.append(63 - (10 + header.size()) % 64, ' ');
   header += '\n';
   std::vector<char> file(kMagic, kMagic + 6);
@@ -203,7 +220,9 @@ void write_npy(const std::string& path, const HostArray& array, bool raw) {
   } else if (n > 0) {
     std::memcpy(file.data() + at, array.data.get(), static_cast<size_t>(n * bytes(array.dtype)));
   }
-  if (!write_file_atomically(path, file)) throw UserError(Span{}, fmt::format("{} cannot be written", path), "check the folder, its permissions and the free space");
+  if (!write_file_atomically(path, file))
+    throw UserError(Span{}, fmt::format("{} cannot be written", path),
+                    "check the folder, its permissions and the free space");
 }
 
 }  // namespace tilewright

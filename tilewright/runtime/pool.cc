@@ -89,7 +89,7 @@ class Pool {
 // A child process inherits no threads: after fork the pool is abandoned (its threads do not exist) and made anew. At exit it is left to the system,
 // since worker threads must not be joined from static destructors of a process that is being torn down.
 Pool* pool = nullptr;
-std::mutex run_mutex;      // one parallel loop at a time; a second caller works alone
+std::mutex run_mutex;  // one parallel loop at a time; a second caller works alone
 thread_local bool inside = false;
 
 void reset_in_child() {

@@ -5,7 +5,8 @@
 namespace tilewright {
 
 /// Runs body(ctx, begin, end) over [0, n) in ranges of `grain` on `threads` threads (0: all cores), the caller included. Exceptions do not cross.
-void parallel_for(int64_t n, int64_t grain, int threads, void (*body)(void* ctx, int64_t begin, int64_t end), void* ctx);
+void parallel_for(int64_t n, int64_t grain, int threads, void (*body)(void* ctx, int64_t begin, int64_t end),
+                  void* ctx);
 int default_threads();
 
 }  // namespace tilewright

@@ -48,7 +48,9 @@ void clip(std::string& line, size_t& at, size_t& length) {
 /// A message that quotes a word of any length stays readable.
 std::string shortened(const std::string& what) {
   constexpr size_t kLongest = 2000;
-  return what.size() <= kLongest ? what : what.substr(0, kLongest / 2) + " … " + what.substr(what.size() - kLongest / 4);
+  return what.size() <= kLongest
+             ? what
+             : what.substr(0, kLongest / 2) + " … " + what.substr(what.size() - kLongest / 4);
 }
 
 }  // namespace

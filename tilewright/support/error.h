@@ -61,7 +61,7 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
 }  // namespace tilewright
 
 /// Checks an invariant of the compiler; a failure is a fault of ours, never of the user.
-#define TW_CHECK(condition, message) \
-  do {                               \
+#define TW_CHECK(condition, message)                                                       \
+  do {                                                                                     \
     if (!(condition)) ::tilewright::fail_check(#condition, __FILE__, __LINE__, (message)); \
   } while (false)

@@ -105,7 +105,8 @@ class Builder {
   /// A definition of a narrow dtype rounds before its output, of another dtype, is stored.
   Expr rounded_by_definition(const KernelBuilder& b, const Output& output, Expr value) const {
     for (const Definition& d : p_.definitions)
-      if (d.sym == output.sym && d.dtype && *d.dtype != output.dtype && is_float(*d.dtype) && mantissa_bits(*d.dtype) < mantissa_bits(b.real()))
+      if (d.sym == output.sym && d.dtype && *d.dtype != output.dtype && is_float(*d.dtype) &&
+          mantissa_bits(*d.dtype) < mantissa_bits(b.real()))
         return cast(*d.dtype, value);
     return value;
   }
@@ -116,7 +117,8 @@ class Builder {
     std::vector<std::pair<const Output*, Sym>> stores;
     for (const CascadeOutput* o : outputs) {
       const Output& output = p_.outputs[o->output];
-      Expr value = rounded_by_definition(b, output, simplify(b.with_known_exponentials(guarded(b, b.tiled(o->value)))));
+      Expr value = rounded_by_definition(b, output,
+                                         simplify(b.with_known_exponentials(guarded(b, b.tiled(o->value)))));
       if (value.is(Op::Read) && has_tile(b.kernel(), value->sym) &&
           b.kernel().tile(value->sym).axes.size() == b.tile_axes(output.axes()).size()) {
         stores.emplace_back(&output, value->sym);

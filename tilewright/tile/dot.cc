@@ -194,7 +194,8 @@ void Kernel::multiply(Code& c, const Dot& x, bool masked) {
           }
         }
       });
-      for (int64_t i = 0; i < n; ++i) target.set(at + i * step, double(T(target.get(at + i * step)) + row[size_t(i)]));
+      for (int64_t i = 0; i < n; ++i)
+        target.set(at + i * step, double(T(target.get(at + i * step)) + row[size_t(i)]));
     });
   };
   auto pieces = [&](auto& self, size_t i) -> void {

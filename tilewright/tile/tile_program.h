@@ -19,22 +19,23 @@ const char* name(Level level);
 /// How an axis of the program occurs in a kernel.
 struct KernelAxis {
   enum class Kind : uint8_t { Group, Stream, Resident, Whole, Part };
-  Sym index;            ///< global index symbol
+  Sym index;  ///< global index symbol
   Kind kind = Kind::Whole;
-  int64_t block = 1;    ///< elements at level 1 (chunk for Stream, capacity for Resident, size for Whole)
-  int64_t piece = 1;    ///< elements at level 2 (<= block)
-  Sym counter;          ///< Group: block number in the grid; Stream: chunk number. Origin of the axis = counter * block (0 for Whole, Resident)
-  Expr begin, end;      ///< range of global indices this kernel instance covers, for Stream inside a split part: [part*split, min(…)); null: whole axis
+  int64_t block = 1;  ///< elements at level 1 (chunk for Stream, capacity for Resident, size for Whole)
+  int64_t piece = 1;  ///< elements at level 2 (<= block)
+  Sym counter;  ///< Group: block number in the grid; Stream: chunk number. Origin of the axis = counter * block (0 for Whole, Resident)
+  Expr begin,
+      end;  ///< range of global indices this kernel instance covers, for Stream inside a split part: [part*split, min(…)); null: whole axis
 };
 
 struct Tile {
-  Sym sym;                  ///< kind Tile; name as printed
-  std::vector<Sym> axes;    ///< index symbols
+  Sym sym;                ///< kind Tile; name as printed
+  std::vector<Sym> axes;  ///< index symbols
   DType dtype = DType::f32;
   Level level = Level::Registers;
   enum class Use : uint8_t { Operand, State, Temporary } use = Use::Temporary;
-  bool kept = false;        ///< operand loaded once, outside the stream
-  int slots = 1;            ///< ring slots (plan stages) for streamed operands at Level::Shared
+  bool kept = false;  ///< operand loaded once, outside the stream
+  int slots = 1;      ///< ring slots (plan stages) for streamed operands at Level::Shared
 };
 
 struct Stmt;
@@ -43,22 +44,60 @@ using Body = std::vector<Stmt>;
 /// tile = elements of `tensor` at `index`: one expression for each piece axis of the tensor (or axis of the workspace), over index symbols and reads
 /// of tiles loaded before (a table of pages). `present` is null where every index is proved to lie inside the tensor. Else an index outside it is an
 /// error where `present` holds, and where it does not the element is not needed (nothing may be read out of bounds; any value will do).
-struct Load { Sym tile; Sym tensor; std::vector<Expr> index; Expr present; };
+struct Load {
+  Sym tile;
+  Sym tensor;
+  std::vector<Expr> index;
+  Expr present;
+};
 /// tensor[index] = tile, rounded to the tensor's dtype.
-struct Store { Sym tensor; std::vector<Expr> index; Sym tile; };
+struct Store {
+  Sym tensor;
+  std::vector<Expr> index;
+  Sym tile;
+};
 /// tile = value at each of its coordinates. In masked segments `masked` replaces it (null: the same).
-struct Map { Sym tile; Expr value; Expr masked; };
+struct Map {
+  Sym tile;
+  Expr value;
+  Expr masked;
+};
 /// tile (+)= Σ over axes of a·b, both tiles. In masked segments terms where `present` is false contribute nothing, whatever a and b hold (also NaN).
-struct Dot { Sym tile; Sym a, b; std::vector<Sym> axes; bool accumulate = false; Expr present; };
+struct Dot {
+  Sym tile;
+  Sym a, b;
+  std::vector<Sym> axes;
+  bool accumulate = false;
+  Expr present;
+};
 /// tile (combined)= reducer over axes of value. In masked segments `masked` replaces value (null: the same).
-struct Reduce { Sym tile; Reducer reducer; std::vector<Sym> axes; Expr value; Expr masked; bool accumulate = false; };
+struct Reduce {
+  Sym tile;
+  Reducer reducer;
+  std::vector<Sym> axes;
+  Expr value;
+  Expr masked;
+  bool accumulate = false;
+};
 /// One range of chunk numbers, masked or plain.
-struct Segment { Expr lo, hi; bool masked = false; };
+struct Segment {
+  Expr lo, hi;
+  bool masked = false;
+};
 /// for each segment in order, for counter in [lo, hi): body. A resident axis has one chunk and one masked segment.
-struct Loop { Sym axis; std::vector<Segment> segments; Body body; };
+struct Loop {
+  Sym axis;
+  std::vector<Segment> segments;
+  Body body;
+};
 /// if any coordinate of `axes` satisfies condition: body. The vote may be taken over any superset of the coordinates that share data (a warp, a block, or one coordinate);
 /// the body is right, if slower, for coordinates that do not need it.
-struct When { Expr condition; std::vector<Sym> axes; Body body; bool slow_path = false; };
+struct When {
+  Expr condition;
+  std::vector<Sym> axes;
+  Body body;
+  bool slow_path = false;
+};
 
 // One list generates dispatch.
 #define TW_TILE_STMTS(X) X(Load) X(Store) X(Map) X(Dot) X(Reduce) X(Loop) X(When)
@@ -69,18 +108,26 @@ struct Stmt {
 };
 
 /// A scalar that the host computes once for a launch from sizes and params (f64).
-struct HostScalar { Sym sym; Expr value; };
+struct HostScalar {
+  Sym sym;
+  Expr value;
+};
 
 /// An array between kernels (split parts): f32 or f64, row-major over axes.
-struct Workspace { Sym sym; std::vector<Sym> axes; DType dtype = DType::f32; };
+struct Workspace {
+  Sym sym;
+  std::vector<Sym> axes;
+  DType dtype = DType::f32;
+};
 
 struct TileKernel {
   std::string name;
-  std::vector<KernelAxis> grid;    ///< Group (and Part) axes, outermost first
-  std::vector<KernelAxis> inner;   ///< Stream, Resident, Whole axes
+  std::vector<KernelAxis> grid;   ///< Group (and Part) axes, outermost first
+  std::vector<KernelAxis> inner;  ///< Stream, Resident, Whole axes
   std::vector<Tile> tiles;
   Body body;
-  bool heaviest_first = false;     ///< blocks of the last grid axis are ordered from the end (masks make them heavier)
+  bool heaviest_first =
+      false;  ///< blocks of the last grid axis are ordered from the end (masks make them heavier)
 
   const KernelAxis& axis(Sym index) const;
   const Tile& tile(Sym sym) const;
@@ -88,10 +135,10 @@ struct TileKernel {
 
 struct TileProgram {
   std::string name;
-  std::vector<Axis> axes;          ///< the program's, and axes of parts (size an expression over other sizes)
+  std::vector<Axis> axes;  ///< the program's, and axes of parts (size an expression over other sizes)
   std::vector<HostScalar> scalars;
   std::vector<Workspace> workspaces;
-  std::vector<TileKernel> kernels; ///< run in order
+  std::vector<TileKernel> kernels;  ///< run in order
   Plan plan;
 };
 
@@ -103,7 +150,9 @@ std::string print(const Program& p, const TileProgram& t, bool canonical = false
 
 /// The mask of a streamed axis, analysed by intervals for one block: chunks [begin, limit) hold elements that may be present; of those [full_begin, full_end)
 /// are wholly present and inside the array. Expressions over grid counters and sizes; begin <= full_begin <= full_end <= limit for all values.
-struct MaskBounds { Expr begin, full_begin, full_end, limit; };
+struct MaskBounds {
+  Expr begin, full_begin, full_end, limit;
+};
 MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& stream);
 
 }  // namespace tilewright

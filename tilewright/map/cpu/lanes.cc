@@ -146,7 +146,8 @@ struct FastestAxes {
       });
       bool changed = false;
       for (const auto& [tile, axes] : votes) {
-        auto best = std::max_element(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+        auto best = std::max_element(axes.begin(), axes.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
         if (block_of(k, best->first) < width) continue;
         chosen[tile] = best->first;
         changed = true;
@@ -206,7 +207,8 @@ Lanes choose_lanes(const TileKernel& k, const Machine& m) {
     const Dot* d = std::get_if<Dot>(&s.node);
     const auto product = d ? product_axes(lanes, k, *d) : std::nullopt;
     if (product)
-      lanes.vectors[product->lane] = vectors_of_panel(block_of(k, product->lane), lanes.width, m.vector.registers);
+      lanes.vectors[product->lane] =
+          vectors_of_panel(block_of(k, product->lane), lanes.width, m.vector.registers);
   });
   return lanes;
 }
@@ -227,7 +229,8 @@ std::optional<ProductAxes> product_axes(const Lanes& lanes, const TileKernel& k,
 Layout layout_of(const Lanes& lanes, const TileKernel& k, const Tile& tile) {
   const Sym fastest = lanes.fastest.at(tile.sym);
   std::vector<int64_t> shape;
-  for (Sym a : tile.axes) shape.push_back(a == fastest ? pad(block_of(k, a), lanes.panel(a)) : block_of(k, a));
+  for (Sym a : tile.axes)
+    shape.push_back(a == fastest ? pad(block_of(k, a), lanes.panel(a)) : block_of(k, a));
   if (!fastest) return Layout::row_major(shape);
   const int at = int(std::find(tile.axes.begin(), tile.axes.end(), fastest) - tile.axes.begin());
   const bool panels = fastest == lanes.panel_axis;
@@ -248,7 +251,8 @@ Sym vector_axis(const Operand& result, const std::vector<Sym>& reduced, const st
   std::vector<Sym> candidates;
   if (result.fastest) candidates.push_back(result.fastest);
   for (const Operand& r : reads)
-    if (r.fastest && contains_axis(reduced, r.fastest) && !contains_axis(candidates, r.fastest)) candidates.push_back(r.fastest);
+    if (r.fastest && contains_axis(reduced, r.fastest) && !contains_axis(candidates, r.fastest))
+      candidates.push_back(r.fastest);
   if (candidates.empty() && !reduced.empty()) {
     // Nothing is contiguous (a count): any reduced axis will do.
     candidates.push_back(reduced.back());
@@ -273,7 +277,8 @@ Sym vector_axis(const Operand& result, const std::vector<Sym>& reduced, const st
 }
 
 std::optional<ProductAxes> product_axes(const Operand& d, Sym a, const Operand& oa, Sym b, const Operand& ob,
-                                        const std::vector<Sym>& contracted, const std::map<Sym, int64_t>& extents) {
+                                        const std::vector<Sym>& contracted,
+                                        const std::map<Sym, int64_t>& extents) {
   ProductAxes p;
   p.lane = d.fastest;
   if (!p.lane || contracted.empty()) return std::nullopt;
@@ -289,7 +294,8 @@ std::optional<ProductAxes> product_axes(const Operand& d, Sym a, const Operand& 
   };
   const auto longest = [&](Sym best, Sym s) { return !best || extent(s) > extent(best) ? s : best; };
   for (Sym s : d.axes)
-    if (s != p.lane && contains_axis(broadcast.axes, s) && !contains_axis(lanes.axes, s)) p.row = longest(p.row, s);
+    if (s != p.lane && contains_axis(broadcast.axes, s) && !contains_axis(lanes.axes, s))
+      p.row = longest(p.row, s);
   for (Sym s : contracted)
     if (contains_axis(lanes.axes, s) || contains_axis(broadcast.axes, s)) p.inner = longest(p.inner, s);
   if (!p.inner) return std::nullopt;

@@ -15,12 +15,14 @@ namespace tilewright::cpu {
 constexpr int64_t short_group = 12;
 
 struct Lanes {
-  int width = 4;                 ///< elements of a vector register
-  DType real = DType::f32;       ///< in which reals are held and computed: f64 if any tile is
-  Sym panel_axis;                ///< null: none
-  std::map<Sym, DType> held;     ///< tile -> element type in memory: every real in `real`, as are integers that only products read; others as they are
-  std::map<Sym, Sym> fastest;    ///< tile -> its contiguous axis; null for tiles without axes
-  std::map<Sym, int> vectors;    ///< axis -> vectors of a panel (C); 1 where no product has its lanes along the axis
+  int width = 4;            ///< elements of a vector register
+  DType real = DType::f32;  ///< in which reals are held and computed: f64 if any tile is
+  Sym panel_axis;           ///< null: none
+  std::map<Sym, DType>
+      held;  ///< tile -> element type in memory: every real in `real`, as are integers that only products read; others as they are
+  std::map<Sym, Sym> fastest;  ///< tile -> its contiguous axis; null for tiles without axes
+  std::map<Sym, int>
+      vectors;  ///< axis -> vectors of a panel (C); 1 where no product has its lanes along the axis
 
   int64_t panel(Sym axis) const { return int64_t(vectors.at(axis)) * width; }
 };
@@ -48,13 +50,14 @@ Sym vector_axis(const Operand& result, const std::vector<Sym>& reduced, const st
 
 /// A product by outer products: lanes[k.., lane]·broadcast[row, k..] into d[row, lane].
 struct ProductAxes {
-  Sym lanes, broadcast;       ///< operands
-  Sym lane, row, inner;       ///< row may be null
-  std::vector<Sym> outer;     ///< loops around: batches, further rows, further contracted axes
+  Sym lanes, broadcast;    ///< operands
+  Sym lane, row, inner;    ///< row may be null
+  std::vector<Sym> outer;  ///< loops around: batches, further rows, further contracted axes
 };
 /// Nullopt when the lane axis of d is not the fastest axis of exactly one operand.
 std::optional<ProductAxes> product_axes(const Operand& d, Sym a, const Operand& oa, Sym b, const Operand& ob,
-                                        const std::vector<Sym>& contracted, const std::map<Sym, int64_t>& extents);
+                                        const std::vector<Sym>& contracted,
+                                        const std::map<Sym, int64_t>& extents);
 
 /// The product that covers a dot, or nullopt.
 std::optional<ProductAxes> product_axes(const Lanes& lanes, const TileKernel& k, const Dot& dot);

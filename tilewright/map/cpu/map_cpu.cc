@@ -29,7 +29,8 @@ bool mask_matters(const Body& body) {
   bool matters = false;
   for_each_stmt(body, [&](const Stmt& s) {
     if (const Map* x = std::get_if<Map>(&s.node)) matters = matters || (x->masked && x->masked != x->value);
-    if (const Reduce* x = std::get_if<Reduce>(&s.node)) matters = matters || (x->masked && x->masked != x->value);
+    if (const Reduce* x = std::get_if<Reduce>(&s.node))
+      matters = matters || (x->masked && x->masked != x->value);
     if (const Dot* x = std::get_if<Dot>(&s.node)) matters = matters || x->present;
   });
   return matters;
@@ -55,7 +56,8 @@ class KernelMapper {
       bool lacking = false;
       for_each_stmt(k_.body, [&](const Stmt& s) {
         const Store* x = std::get_if<Store>(&s.node);
-        lacking = lacking || (x && std::none_of(x->index.begin(), x->index.end(), [&](Expr e) { return depends_on(e, a.index); }));
+        lacking = lacking || (x && std::none_of(x->index.begin(), x->index.end(),
+                                                [&](Expr e) { return depends_on(e, a.index); }));
       });
       if (lacking) out_.at_least_one.push_back(a.index);
     }
@@ -113,7 +115,8 @@ class KernelMapper {
   }
 
   bool in_tiles(Sym axis) const {
-    return std::any_of(k_.tiles.begin(), k_.tiles.end(), [&](const Tile& t) { return contains_axis(t.axes, axis); });
+    return std::any_of(k_.tiles.begin(), k_.tiles.end(),
+                       [&](const Tile& t) { return contains_axis(t.axes, axis); });
   }
 
   /// Origin and clipped extent of an axis from here on.
@@ -156,8 +159,7 @@ class KernelMapper {
   }
 
   void lower(const Body& body, bool masked, std::vector<MappedOp>& ops) {
-    for (const Stmt& s : body)
-      std::visit([&](const auto& x) { lower(x, s.comment, masked, ops); }, s.node);
+    for (const Stmt& s : body) std::visit([&](const auto& x) { lower(x, s.comment, masked, ops); }, s.node);
   }
 
   void lower(const Load& x, const std::string& comment, bool, std::vector<MappedOp>& ops) {
@@ -228,8 +230,8 @@ class KernelMapper {
       return;
     }
     bool zero = !x.accumulate;
-    const bool contracted_outside =
-        std::any_of(product->outer.begin(), product->outer.end(), [&](Sym a) { return contains_axis(x.axes, a); });
+    const bool contracted_outside = std::any_of(product->outer.begin(), product->outer.end(),
+                                                [&](Sym a) { return contains_axis(x.axes, a); });
     if (zero && contracted_outside) {  // several products add up
       add(ops, MapOp{x.tile, 0, frame(tile.axes), {}});
       zero = false;
@@ -253,7 +255,8 @@ class KernelMapper {
 
   /// Absent terms contribute nothing whatever the operands hold. Where the lanes operand is 0 for absent terms (weights behind a mask are) and the other
   /// is finite they add 0 by themselves; only otherwise is the sum taken with selects.
-  void guard_absent(const Dot& x, Expr present, Mma mma, const std::string& comment, std::vector<MappedOp>& ops) {
+  void guard_absent(const Dot& x, Expr present, Mma mma, const std::string& comment,
+                    std::vector<MappedOp>& ops) {
     const Sym flag = scratch("leak", DType::boolean);
     const auto any = [&](std::vector<Sym> axes, Expr condition, bool accumulate) {
       ReduceOp r;
@@ -269,7 +272,8 @@ class KernelMapper {
     any(b, logical_not(less(make(Op::Abs, {read(mma.b, own_axes(b))}), Expr::infinity())), false);
     std::vector<Sym> axes = a;
     for (Sym s : free_symbols(present))
-      if (has_axis(k_, s) && contains_axis(axes_union(k_.tile(x.tile).axes, x.axes), s)) axes = axes_union(axes, {s});
+      if (has_axis(k_, s) && contains_axis(axes_union(k_.tile(x.tile).axes, x.axes), s))
+        axes = axes_union(axes, {s});
     any(axes, logical_and(logical_not(bake(present)), make(Op::Ne, {read(mma.a, own_axes(a)), 0})), true);
     Vote vote;
     vote.condition = read(flag, {});
@@ -285,7 +289,9 @@ class KernelMapper {
     for (size_t s = 0; s < x.segments.size();) {
       // Extents are clipped: where no statement asks for the mask, contiguous segments are one.
       size_t e = s + 1;
-      const auto joins = [&](size_t k) { return !matters && bake(x.segments[k - 1].hi) == bake(x.segments[k].lo); };
+      const auto joins = [&](size_t k) {
+        return !matters && bake(x.segments[k - 1].hi) == bake(x.segments[k].lo);
+      };
       while (e < x.segments.size() && (joins(e) || (x.segments[e].masked == x.segments[s].masked &&
                                                     bake(x.segments[e - 1].hi) == bake(x.segments[e].lo))))
         ++e;
@@ -332,8 +338,9 @@ MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Mac
     MappedKernel kernel = cpu::KernelMapper(t, k, m).run();
     const int64_t needed = kernel.local_bytes();
     if (needed > m.shared_bytes)
-      throw UserError({}, fmt::format("the tiles of `{}` need {} KiB of task-local memory, and a task has {} KiB", k.name,
-                                      (needed + 1023) / 1024, m.shared_bytes / 1024),
+      throw UserError({},
+                      fmt::format("the tiles of `{}` need {} KiB of task-local memory, and a task has {} KiB",
+                                  k.name, (needed + 1023) / 1024, m.shared_bytes / 1024),
                       "use smaller blocks or chunks, or stream the axis that is resident");
     out.kernels.push_back(std::move(kernel));
   }

@@ -138,7 +138,8 @@ void add_arguments(const Program& p, const MappedProgram& m, MappedKernel& k) {
       const Sym stride = Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true});
       k.arguments.push_back({Argument::Kind::Stride, stride, s, int(d)});
       // Pieces of a composite dimension are addressed through the sizes of the pieces inside.
-      for (size_t piece = 1; piece < dims[d].pieces.size(); ++piece) c.expr(size_of(m.axes, dims[d].pieces[piece]));
+      for (size_t piece = 1; piece < dims[d].pieces.size(); ++piece)
+        c.expr(size_of(m.axes, dims[d].pieces[piece]));
     }
   }
   for (const KernelAxis& a : k.grid) c.expr(size_of(m.axes, a.index));
@@ -148,7 +149,11 @@ void add_arguments(const Program& p, const MappedProgram& m, MappedKernel& k) {
     if (c.symbols.count(q.sym)) k.arguments.push_back({Argument::Kind::Scalar, q.sym, {}, 0});
   for (const HostScalar& s : m.scalars)
     if (c.symbols.count(s.sym)) k.arguments.push_back({Argument::Kind::Scalar, s.sym, {}, 0});
-  if (has_checks(k)) k.arguments.push_back({Argument::Kind::Error, Sym::fresh({.name = "error", .kind = SymbolKind::Variable, .integer = true}), {}, 0});
+  if (has_checks(k))
+    k.arguments.push_back({Argument::Kind::Error,
+                           Sym::fresh({.name = "error", .kind = SymbolKind::Variable, .integer = true}),
+                           {},
+                           0});
 }
 
 }  // namespace tilewright::cpu

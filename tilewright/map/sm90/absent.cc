@@ -39,7 +39,9 @@ bool last_writers(const Body& body, size_t end, Sym tile, const F& holds) {
   return false;
 }
 
-bool is_minus_infinity(Expr e) { return e == simplify(-Expr::infinity()) || e == Expr::real(-__builtin_inf()); }
+bool is_minus_infinity(Expr e) {
+  return e == simplify(-Expr::infinity()) || e == Expr::real(-__builtin_inf());
+}
 
 /// −∞ where `present` does not hold, because it was selected so.
 bool falls_out(const Body& body, size_t end, Expr e, Expr present) {
@@ -55,7 +57,8 @@ bool falls_out(const Body& body, size_t end, Expr e, Expr present) {
     return tile && falls_out(body, end, tile, present);
   }
   if (!e.is(Op::Read) || e->sym.kind() != SymbolKind::Tile) return false;
-  return last_writers(body, end, e->sym, [&](const Map& m, size_t) { return is_minus_infinity(where_absent(m, present)); });
+  return last_writers(body, end, e->sym,
+                      [&](const Map& m, size_t) { return is_minus_infinity(where_absent(m, present)); });
 }
 
 /// Zero where `present` does not hold: selected so, or the exponential of what falls out. An exponential of −∞ less a point that is −∞ itself is NaN, and a
@@ -65,10 +68,13 @@ bool vanishes(const Body& body, size_t end, Sym tile, Expr present, int depth = 
   return last_writers(body, end, tile, [&](const Map& m, size_t at) {
     const Expr value = where_absent(m, present);
     if (value.is_constant(0)) return true;
-    if (value.is(Op::Read) && value->sym.kind() == SymbolKind::Tile && value->sym != tile) return vanishes(body, at, value->sym, present, depth + 1);
+    if (value.is(Op::Read) && value->sym.kind() == SymbolKind::Tile && value->sym != tile)
+      return vanishes(body, at, value->sym, present, depth + 1);
     if (!value.is(Op::Exp2) && !value.is(Op::Exp)) return false;
     const Expr exponent = value.arg(0);
-    const std::vector<Expr> terms = exponent.is(Op::Add) ? exponent.args() : exponent.is(Op::Sub) ? std::vector<Expr>{exponent.arg(0)} : std::vector<Expr>{exponent};
+    const std::vector<Expr> terms = exponent.is(Op::Add)   ? exponent.args()
+                                    : exponent.is(Op::Sub) ? std::vector<Expr>{exponent.arg(0)}
+                                                           : std::vector<Expr>{exponent};
     return std::any_of(terms.begin(), terms.end(), [&](Expr t) { return falls_out(body, at, t, present); });
   });
 }
@@ -109,7 +115,8 @@ void share_condition(Context& c, Product& p) {
   const Expr present = p.dot->present;
   const std::vector<Expr> parts = present.is(Op::And) ? present.args() : std::vector<Expr>{present};
   auto along = [&](Sym tile) {
-    return p.column && std::any_of(p.dot->axes.begin(), p.dot->axes.end(), [&](Sym k) { return is_axis_of(c, tile, k); });
+    return p.column &&
+           std::any_of(p.dot->axes.begin(), p.dot->axes.end(), [&](Sym k) { return is_axis_of(c, tile, k); });
   };
   Expr shared, own;
   for (Expr part : parts) {
@@ -117,8 +124,9 @@ void share_condition(Context& c, Product& p) {
     const bool apart = std::any_of(tiles.begin(), tiles.end(), along);
     if (apart && depends_on(part, p.column)) {
       throw UserError(Span{},
-                      fmt::format("a product's mask compares elements along {} with elements along {}, and no thread of sm_90a holds both", p.dot->axes[0].name(),
-                                  p.column.name()),
+                      fmt::format("a product's mask compares elements along {} with elements along {}, and "
+                                  "no thread of sm_90a holds both",
+                                  p.dot->axes[0].name(), p.column.name()),
                       "mask the operand before the product, or run the program on a CPU");
     }
     Expr& side = apart ? shared : own;
@@ -131,11 +139,15 @@ void share_condition(Context& c, Product& p) {
     if (a && depends_on(shared, a)) p.condition_axes.push_back(a);
   for (Sym k : p.dot->axes)
     if (depends_on(shared, k)) p.condition_axes.push_back(k);
-  p.condition_tile = Sym::fresh({.name = c.tile(p.dot->tile).sym.name() + "_present", .kind = SymbolKind::Tile});
+  p.condition_tile =
+      Sym::fresh({.name = c.tile(p.dot->tile).sym.name() + "_present", .kind = SymbolKind::Tile});
   const std::vector<Sym> tiles = registers_read(c, shared);
-  const bool whole = std::any_of(tiles.begin(), tiles.end(), [&](Sym t) { return c.tile(t).axes.size() == p.condition_axes.size(); });
-  if (!whole) p.condition_registers = Sym::fresh({.name = p.condition_tile.name() + "_own", .kind = SymbolKind::Tile});
-  const Expr elsewhere = read(p.condition_tile, std::vector<Expr>(p.condition_axes.begin(), p.condition_axes.end()));
+  const bool whole = std::any_of(tiles.begin(), tiles.end(),
+                                 [&](Sym t) { return c.tile(t).axes.size() == p.condition_axes.size(); });
+  if (!whole)
+    p.condition_registers = Sym::fresh({.name = p.condition_tile.name() + "_own", .kind = SymbolKind::Tile});
+  const Expr elsewhere =
+      read(p.condition_tile, std::vector<Expr>(p.condition_axes.begin(), p.condition_axes.end()));
   p.condition = own ? logical_and(own, elsewhere) : elsewhere;
 }
 
@@ -147,7 +159,8 @@ void choose_absent(Context& c, Product& p) {
   p.absent = Product::Absent::Instructions;
   if (p.tensor_core && c.tile(p.a).level == Level::Registers) {
     const std::vector<Sym> tiles = registers_read(c, present);
-    const bool held = std::all_of(tiles.begin(), tiles.end(), [&](Sym t) { return !p.column || !is_axis_of(c, t, p.column); });
+    const bool held = std::all_of(tiles.begin(), tiles.end(),
+                                  [&](Sym t) { return !p.column || !is_axis_of(c, t, p.column); });
     if (vanishes(*p.body, p.number, p.a, present)) {
       p.absent = Product::Absent::Zero;
     } else if (!depends_on(present, p.column) && held && !read_elsewhere(c, p.a, present)) {

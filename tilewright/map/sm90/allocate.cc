@@ -11,7 +11,7 @@
 namespace tilewright::hopper {
 namespace {
 
-constexpr int64_t panel_columns = 64;   // elements of 2 bytes in a row of 128 bytes
+constexpr int64_t panel_columns = 64;  // elements of 2 bytes in a row of 128 bytes
 constexpr int64_t panel_alignment = 1024;
 constexpr int64_t largest_box = 256;
 constexpr size_t most_map_dims = 5;
@@ -22,7 +22,6 @@ Sym fresh(const std::string& name, SymbolKind kind) { return Sym::fresh({.name =
 bool is_panel(const Context& c, const Staged& s) {
   return bytes(s.tile->dtype) == 2 && s.tile->axes.size() == 2 && (s.tensor_core || s.bulk) && c.has_products;
 }
-
 
 /// The tile axis that runs along the last memory dimension, if the tensor is read at that axis there; null otherwise.
 Sym innermost_axis(const Context& c, const Tile& tile, Sym tensor, const std::vector<Expr>& index) {
@@ -56,9 +55,10 @@ Layout tile_layout(const Context& c, const Tile& tile, Sym inner, bool panels) {
     const int in = axes[0] == inner ? 0 : 1, outer = 1 - in;
     shape[in] = round_up(shape[in], panel_columns);
     shape[outer] = round_up(shape[outer], c.axis(axes[outer]).kind == KernelAxis::Kind::Whole ? 16 : 8);
-    std::vector<Digit> digits{{in, panel_columns, 1, Digit::To::Offset, 1},
-                              {in, shape[in] / panel_columns, panel_columns, Digit::To::Offset, panel_columns * shape[outer]},
-                              {outer, shape[outer], 1, Digit::To::Offset, panel_columns}};
+    std::vector<Digit> digits{
+        {in, panel_columns, 1, Digit::To::Offset, 1},
+        {in, shape[in] / panel_columns, panel_columns, Digit::To::Offset, panel_columns * shape[outer]},
+        {outer, shape[outer], 1, Digit::To::Offset, panel_columns}};
     return Layout(shape, digits, Swizzle{3, 3, 3});
   }
   std::vector<int> order;
@@ -87,10 +87,13 @@ Layout staged_layout(const Context& c, const Staged& s) {
 /// Tries to copy the tile with the bulk copy engine; leaves s alone where it cannot.
 void make_bulk(Context& c, Staged& s) {
   const Tile& tile = *s.tile;
-  if (c.layout != LayoutClass::Aligned || bytes(tile.dtype) != 2 || c.loaders == 0 || tile.axes.empty() || tile.axes.size() > 2) return;
+  if (c.layout != LayoutClass::Aligned || bytes(tile.dtype) != 2 || c.loaders == 0 || tile.axes.empty() ||
+      tile.axes.size() > 2)
+    return;
   const Sym tensor = s.load->tensor;
   const Input* input = c.program.input(tensor);
-  if (!input || input->dtype != tile.dtype || s.load->present) return;  // a bulk copy cannot report an index outside the array
+  if (!input || input->dtype != tile.dtype || s.load->present)
+    return;  // a bulk copy cannot report an index outside the array
   std::vector<Dim> dims = c.dims(tensor);
   const Sym inner = innermost_axis(c, tile, tensor, s.load->index);
   if (!inner || dims.back().pieces.size() != 1) return;
@@ -107,10 +110,13 @@ void make_bulk(Context& c, Staged& s) {
   s.bulk = true;
   const Layout layout = staged_layout(c, s);
   s.bulk = false;
-  auto shape_of = [&](Sym a) { return layout.shape()[std::find(tile.axes.begin(), tile.axes.end(), a) - tile.axes.begin()]; };
+  auto shape_of = [&](Sym a) {
+    return layout.shape()[std::find(tile.axes.begin(), tile.axes.end(), a) - tile.axes.begin()];
+  };
   const int64_t columns = outer ? shape_of(inner) : c.axis(inner).block;
   const int64_t rows = outer ? shape_of(outer) : 1;
-  if (rows > largest_box || (!outer && (columns > largest_box || columns * bytes(tile.dtype) % 16 != 0))) return;
+  if (rows > largest_box || (!outer && (columns > largest_box || columns * bytes(tile.dtype) % 16 != 0)))
+    return;
   const int64_t panels = outer ? columns / panel_columns : 1;
   const bool split = panels > 1;
   size_t piece = s.load->index.size();
@@ -123,7 +129,8 @@ void make_bulk(Context& c, Staged& s) {
     piece -= pieces.size();
     Expr index, size;
     for (size_t q = 0; q < pieces.size(); ++q) {
-      const Expr length = c.program.axis(pieces[q]).size ? c.program.axis(pieces[q]).size : Expr(pieces[q].size());
+      const Expr length =
+          c.program.axis(pieces[q]).size ? c.program.axis(pieces[q]).size : Expr(pieces[q].size());
       Expr part = s.load->index[piece + q];
       if (!tensors_read(part).empty()) return;
       index = index ? sum_of(product_of(index, length), part) : part;
@@ -146,8 +153,9 @@ void make_bulk(Context& c, Staged& s) {
   if ((outer && row_dim == 0) || map_dims.size() > most_map_dims) return;
   const int64_t panel_bytes = (outer ? panel_columns : columns) * rows * bytes(tile.dtype);
   const int64_t row_length = literal(map_dims[0].size, 0);
-  const bool one_copy = split && row_length % panel_columns == 0 && row_length == columns && map_dims.size() < most_map_dims &&
-                        coordinates[0] == Expr(inner) && c.axis(inner).kind == KernelAxis::Kind::Whole;
+  const bool one_copy = split && row_length % panel_columns == 0 && row_length == columns &&
+                        map_dims.size() < most_map_dims && coordinates[0] == Expr(inner) &&
+                        c.axis(inner).kind == KernelAxis::Kind::Whole;
   if (one_copy) {
     // {64, rows, panels, …}: the whole tile in one copy. The rows come right behind the columns, whatever their place in memory.
     map_dims[0].size = Expr(panel_columns);
@@ -159,7 +167,8 @@ void make_bulk(Context& c, Staged& s) {
     s.pieces.push_back({int(c.out.tensor_maps.size()), coordinates, panel_bytes * panels, 0});
   } else {
     for (int64_t panel = 0; panel < panels; ++panel) {
-      Staged::Piece copy{int(c.out.tensor_maps.size()), coordinates, panel_bytes, panel * panel_columns * rows};
+      Staged::Piece copy{int(c.out.tensor_maps.size()), coordinates, panel_bytes,
+                         panel * panel_columns * rows};
       copy.coordinates[0] = sum_of(copy.coordinates[0], Expr(panel * panel_columns));
       s.pieces.push_back(copy);
     }
@@ -170,7 +179,8 @@ void make_bulk(Context& c, Staged& s) {
   c.add_guard(tensor, true, 16);
 }
 
-Buffer& add_local(Context& c, Sym sym, std::vector<Sym> axes, DType dtype, Layout layout, const std::string& comment) {
+Buffer& add_local(Context& c, Sym sym, std::vector<Sym> axes, DType dtype, Layout layout,
+                  const std::string& comment) {
   Buffer b;
   b.sym = sym;
   b.axes = std::move(axes);
@@ -184,7 +194,8 @@ Buffer& add_local(Context& c, Sym sym, std::vector<Sym> axes, DType dtype, Layou
 
 void allocate_staged(Context& c, Staged& s) {
   make_bulk(c, s);
-  Buffer& b = add_local(c, s.tile->sym, s.tile->axes, s.tile->dtype, staged_layout(c, s), s.tile->kept ? "kept" : "");
+  Buffer& b =
+      add_local(c, s.tile->sym, s.tile->axes, s.tile->dtype, staged_layout(c, s), s.tile->kept ? "kept" : "");
   b.alignment = is_panel(c, s) ? panel_alignment : s.bulk ? 128 : 16;
   if (c.loaders == 0) return;
   b.slots = s.loops.empty() ? 1 : std::max(1, s.tile->slots);
@@ -229,7 +240,8 @@ void allocate_condition(Context& c, const Product& p) {
     order.insert(order.begin(), int(shape.size()));
     shape.push_back(c.distribution.extent(a));
   }
-  add_local(c, p.condition_tile, p.condition_axes, DType::boolean, Layout::strided(shape, order, shape.size() > 1 ? 4 : 0), "terms that are present");
+  add_local(c, p.condition_tile, p.condition_axes, DType::boolean,
+            Layout::strided(shape, order, shape.size() > 1 ? 4 : 0), "terms that are present");
   if (!p.condition_registers) return;
   Buffer b;
   b.sym = p.condition_registers;
@@ -249,8 +261,8 @@ void allocate_scratch(Context& c, Product& p) {
     const Tile& t = c.tile(operand);
     if (t.level != Level::Registers) continue;
     const bool conflict = p.column && std::any_of(p.dot->axes.begin(), p.dot->axes.end(), [&](Sym k) {
-      return std::find(t.axes.begin(), t.axes.end(), k) != t.axes.end();
-    });
+                            return std::find(t.axes.begin(), t.axes.end(), k) != t.axes.end();
+                          });
     if (!conflict) continue;
     TW_CHECK(!p.scratch, "one operand of a product is in registers");
     p.scratched = operand;
@@ -269,7 +281,8 @@ void allocate_registers(Context& c) {
   for (const Tile& t : c.kernel.tiles) {
     if (t.level == Level::Shared) continue;
     if (t.level == Level::Memory)
-      throw UserError(Span{}, fmt::format("tile {} lies in memory, which sm_90a does not read in place", t.sym.name()));
+      throw UserError(
+          Span{}, fmt::format("tile {} lies in memory, which sm_90a does not read in place", t.sym.name()));
     Buffer b;
     b.sym = t.sym;
     b.axes = t.axes;
@@ -297,12 +310,15 @@ void check_registers(const Context& c) {
   std::sort(temporaries.rbegin(), temporaries.rend());
   int64_t needed = states + 40;
   for (size_t k = 0; k < std::min<size_t>(2, temporaries.size()); ++k) needed += temporaries[k];
-  const int64_t budget = std::min<int64_t>(c.machine.registers_per_thread, 65536 / std::max<int64_t>(1, c.distribution.threads()));
+  const int64_t budget = std::min<int64_t>(c.machine.registers_per_thread,
+                                           65536 / std::max<int64_t>(1, c.distribution.threads()));
   // Twice the budget leaves no hope even where temporaries never live together.
   if (states + 40 > budget || needed > 2 * budget) {
-    throw UserError(Span{},
-                    fmt::format("kernel {} needs about {} registers a thread ({} of them states), there are {}", c.out.name, needed, states, budget),
-                    "use more computing groups (roles), smaller pieces or smaller blocks");
+    throw UserError(
+        Span{},
+        fmt::format("kernel {} needs about {} registers a thread ({} of them states), there are {}",
+                    c.out.name, needed, states, budget),
+        "use more computing groups (roles), smaller pieces or smaller blocks");
   }
 }
 
@@ -312,7 +328,8 @@ void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
   if (s.bulk) {
     Substitution origins;
     for (const AxisFrame& f : c.frame(at)) origins.emplace_back(f.axis, f.origin);
-    for (const KernelAxis& a : c.kernel.grid) origins.emplace_back(a.index, product_of(Expr(a.counter), Expr(a.block)));
+    for (const KernelAxis& a : c.kernel.grid)
+      origins.emplace_back(a.index, product_of(Expr(a.counter), Expr(a.block)));
     for (const KernelAxis& a : c.kernel.inner)
       if (!at.loop || a.index != at.loop->axis) origins.emplace_back(a.index, Expr(0));
     for (const Staged::Piece& piece : s.pieces) {
@@ -324,7 +341,9 @@ void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
     return;
   }
   // A slot may be written by other threads than before: each has waited for readers, and those for all warps that wrote it.
-  out.push_back({Copy{"copy.plain", s.tile->sym, use, s.load->tensor, s.load->index, c.frame(at), s.load->present}, {}});
+  out.push_back(
+      {Copy{"copy.plain", s.tile->sym, use, s.load->tensor, s.load->index, c.frame(at), s.load->present},
+       {}});
   if (s.tensor_core) out.push_back({ProxyFence{}, {}});
   out.push_back({Arrive{s.channel, true, use, Scope::Warp}, {}});
 }
@@ -350,7 +369,8 @@ void check_shared(const Context& c) {
     if (b.space == Space::Local && !b.shares)
       parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", b.sym.name(), b.slot_bytes() * b.slots);
   throw UserError(Span{},
-                  fmt::format("kernel {} needs {} bytes of shared memory of {} ({})", c.out.name, needed, c.machine.shared_bytes, parts),
+                  fmt::format("kernel {} needs {} bytes of shared memory of {} ({})", c.out.name, needed,
+                              c.machine.shared_bytes, parts),
                   "use smaller chunks, fewer stages or smaller blocks");
 }
 
@@ -370,7 +390,8 @@ Role loading_role(Context& c) {
       if (segment.empty) continue;
       const Sym counter = c.axis(loop->axis).counter;
       MappedLoop ops{counter, segment.lo, segment.hi, {}};
-      const Position at{loop, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), segment.masked};
+      const Position at{loop, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)),
+                        segment.masked};
       for (const Staged& s : c.staged)
         if (std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end()) load_tile(c, s, at, ops.body);
       role.body.push_back({ops, {}});

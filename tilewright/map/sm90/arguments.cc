@@ -67,7 +67,8 @@ void collect_arguments(Context& c) {
   auto add_expr = [&](Expr e) {
     for (Sym s : free_symbols(e)) {
       if (s.kind() == SymbolKind::Size) sizes.insert(s);
-      const bool host = std::any_of(c.tiles.scalars.begin(), c.tiles.scalars.end(), [&](const HostScalar& h) { return h.sym == s; });
+      const bool host = std::any_of(c.tiles.scalars.begin(), c.tiles.scalars.end(),
+                                    [&](const HostScalar& h) { return h.sym == s; });
       if (s.kind() == SymbolKind::Param || host) scalars.insert(s);
     }
     for (Sym t : tensors_read(e))

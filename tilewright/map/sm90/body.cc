@@ -11,7 +11,6 @@
 namespace tilewright::hopper {
 namespace {
 
-
 /// Elements that lie side by side in memory and in the registers of one thread.
 int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, const std::vector<Expr>& index) {
   std::vector<Dim> dims = c.dims(tensor);
@@ -31,8 +30,10 @@ Scope scope_of(const Ops& ops) {
   for (const MappedOp& op : ops) {
     if (auto* b = std::get_if<Barrier>(&op.node)) scope = std::max(scope, b->scope);
     if (auto* r = std::get_if<ReduceOp>(&op.node)) scope = std::max(scope, r->across);
-    if (auto* v = std::get_if<Vote>(&op.node)) scope = std::max({scope, v->scope, scope_of(v->then), scope_of(v->otherwise)});
-    if (auto* i = std::get_if<If>(&op.node)) scope = std::max({scope, scope_of(i->then), scope_of(i->otherwise)});
+    if (auto* v = std::get_if<Vote>(&op.node))
+      scope = std::max({scope, v->scope, scope_of(v->then), scope_of(v->otherwise)});
+    if (auto* i = std::get_if<If>(&op.node))
+      scope = std::max({scope, scope_of(i->then), scope_of(i->otherwise)});
     if (auto* l = std::get_if<MappedLoop>(&op.node)) scope = std::max(scope, scope_of(l->body));
   }
   return scope;
@@ -67,7 +68,8 @@ std::set<Sym> BodyBuilder::rings(const Statements& list, const Loop* loop) const
   for (const Stmt* s : list) {
     for (Sym t : tiles_read(c_, *s)) {
       const Staged* staged = c_.find_staged(t);
-      if (staged && staged->channel >= 0 && std::find(staged->loops.begin(), staged->loops.end(), loop) != staged->loops.end())
+      if (staged && staged->channel >= 0 &&
+          std::find(staged->loops.begin(), staged->loops.end(), loop) != staged->loops.end())
         tiles.insert(t);
     }
   }
@@ -140,7 +142,8 @@ void BodyBuilder::statements(const Statements& list, const Position& at, RingSta
     std::set<Sym> unread;
     for (const Staged& s : c_.staged) {
       const bool here = std::find(s.loops.begin(), s.loops.end(), at.loop) != s.loops.end();
-      if (s.channel >= 0 && here && !state->waited.count(s.tile->sym) && !state->held.count(s.tile->sym)) unread.insert(s.tile->sym);
+      if (s.channel >= 0 && here && !state->waited.count(s.tile->sym) && !state->held.count(s.tile->sym))
+        unread.insert(s.tile->sym);
     }
     wait(unread, at, out);
     release(unread, at, out);
@@ -164,11 +167,13 @@ Expr BodyBuilder::at_own_axes(Sym buffer) const {
   return read(buffer, std::vector<Expr>(b.axes.begin(), b.axes.end()));
 }
 
-Expr BodyBuilder::clipped(Expr value, const std::vector<Sym>& axes, const Position& at, Expr otherwise) const {
+Expr BodyBuilder::clipped(Expr value, const std::vector<Sym>& axes, const Position& at,
+                          Expr otherwise) const {
   for (Sym a : axes) {
     Expr inside = c_.inside(a, at.masked);
     const int64_t block = c_.axis(a).block;
-    if (at.loop && a == at.loop->axis && c_.axis(a).kind != KernelAxis::Kind::Resident && c_.extent(a) > block) {
+    if (at.loop && a == at.loop->axis && c_.axis(a).kind != KernelAxis::Kind::Resident &&
+        c_.extent(a) > block) {
       const Expr chunk = less(Expr(a), simplify(product_of(at.chunk, Expr(block)) + block));
       inside = inside ? logical_and(inside, chunk) : chunk;
     }
@@ -240,7 +245,8 @@ Expr BodyBuilder::exchanged(const Reduce& s, Expr value, const Position& at, Ops
     if (t.kind() != SymbolKind::Tile || !in_registers(t)) continue;
     const std::vector<Sym>& axes = c_.out.buffer(t).axes;
     const bool apart = std::any_of(s.axes.begin(), s.axes.end(), [&](Sym k) {
-      return std::find(axes.begin(), axes.end(), k) != axes.end() && std::any_of(result.begin(), result.end(), [&](Sym a) { return c_.distribution.collide(k, a); });
+      return std::find(axes.begin(), axes.end(), k) != axes.end() &&
+             std::any_of(result.begin(), result.end(), [&](Sym a) { return c_.distribution.collide(k, a); });
     });
     if (apart) moved.push_back(t);
   }
@@ -257,7 +263,8 @@ Expr BodyBuilder::exchanged(const Reduce& s, Expr value, const Position& at, Ops
       b.space = Space::Local;
       std::vector<int> order;
       for (size_t a = of.axes.size(); a-- > 0;) order.push_back(int(a));
-      b.layout = Layout::strided(of.layout.shape(), order, of.axes.size() > 1 ? std::max(1, 16 / bytes(of.dtype)) : 0);
+      b.layout = Layout::strided(of.layout.shape(), order,
+                                 of.axes.size() > 1 ? std::max(1, 16 / bytes(of.dtype)) : 0);
       b.comment = "for reductions by other threads";
       c_.out.buffers.push_back(b);
     }
@@ -288,8 +295,9 @@ void BodyBuilder::reduce(const Reduce& s, const Position& at, Ops& out) {
   op.across = c_.distribution.across(exchanged);
   if (op.across > Scope::Warp) {
     const Layout& result = c_.out.buffer(s.tile).layout;
-    bool lanes = std::any_of(result.digits().begin(), result.digits().end(),
-                             [](const Digit& d) { return d.axis >= 0 && d.to == Digit::To::Owner && d.stride < 32; });
+    bool lanes = std::any_of(result.digits().begin(), result.digits().end(), [](const Digit& d) {
+      return d.axis >= 0 && d.to == Digit::To::Owner && d.stride < 32;
+    });
     const int64_t warps = c_.distribution.threads() / 32;
     op.scratch = scratch(s.tile, warps * result.elements() * (lanes ? 32 : 1), c_.tile(s.tile).dtype);
   }
@@ -312,12 +320,14 @@ void BodyBuilder::store(const Store& s, const Position& at, Ops& out) {
   const Tile& tile = c_.tile(s.tile);
   std::vector<Sym> clipped_axes;
   for (Sym a : tile.axes)
-    if (c_.extent(a) > c_.axis(a).block && c_.axis(a).kind != KernelAxis::Kind::Resident) clipped_axes.push_back(a);
+    if (c_.extent(a) > c_.axis(a).block && c_.axis(a).kind != KernelAxis::Kind::Resident)
+      clipped_axes.push_back(a);
   StoreOut op{"store.plain", s.tile, s.tensor, s.index, c_.frame(at, clipped_axes)};
   const int64_t run = vector_run(c_, tile, s.tensor, s.index);
-  auto output = std::find_if(c_.program.outputs.begin(), c_.program.outputs.end(), [&](const Output& o) { return o.sym == s.tensor; });
-  if (c_.layout == LayoutClass::Aligned && run > 1 && output != c_.program.outputs.end() && is_float(output->dtype) &&
-      bytes(output->dtype) <= 4) {
+  auto output = std::find_if(c_.program.outputs.begin(), c_.program.outputs.end(),
+                             [&](const Output& o) { return o.sym == s.tensor; });
+  if (c_.layout == LayoutClass::Aligned && run > 1 && output != c_.program.outputs.end() &&
+      is_float(output->dtype) && bytes(output->dtype) <= 4) {
     op.atom = "store.vector";
     c_.add_guard(s.tensor, true, int(std::min<int64_t>(16, run * bytes(output->dtype))));
   }
@@ -330,7 +340,8 @@ void BodyBuilder::when(const When& s, const Position& at, Ops& out) {
   vote.axes = s.axes;
   // Rows outside of the array hold numbers that nobody reads: they must not send the others to the slow path.
   for (Sym a : s.axes)
-    if (c_.axis(a).kind == KernelAxis::Kind::Group) vote.condition = logical_and(c_.inside(a, true), vote.condition);
+    if (c_.axis(a).kind == KernelAxis::Kind::Group)
+      vote.condition = logical_and(c_.inside(a, true), vote.condition);
   vote.frame = c_.frame(at);
   vote.uses = uses({vote.condition}, at);
   statements(unstaged(s.body), at, nullptr, vote.then);  // what it reads was awaited before the vote
@@ -343,7 +354,8 @@ void BodyBuilder::stage_here(const Statements& loads, const Position& at, Ops& o
   bool fence = false;
   for (const Stmt* s : loads) {
     const Load& l = std::get<Load>(s->node);
-    out.push_back({Copy{"copy.plain", l.tile, Expr(0), l.tensor, l.index, c_.frame(at), l.present}, s->comment});
+    out.push_back(
+        {Copy{"copy.plain", l.tile, Expr(0), l.tensor, l.index, c_.frame(at), l.present}, s->comment});
     fence = fence || c_.find_staged(l.tile)->tensor_core;
   }
   if (fence) out.push_back({ProxyFence{}, {}});
@@ -359,7 +371,9 @@ void BodyBuilder::loop(const Loop& s, Ops& out) {
   for (const SegmentVars& segment : c_.segments(s, out)) {
     if (segment.empty || pipelined(s, segment, out)) continue;
     MappedLoop ops{axis.counter, segment.lo, segment.hi, {}};
-    body(s.body, Position{&s, Expr(axis.counter), sum_of(segment.before, simplify(Expr(axis.counter) - segment.lo)), segment.masked},
+    body(s.body,
+         Position{&s, Expr(axis.counter), sum_of(segment.before, simplify(Expr(axis.counter) - segment.lo)),
+                  segment.masked},
          ops.body);
     out.push_back({ops, {}});
   }

@@ -11,9 +11,9 @@ using Statements = std::vector<const Stmt*>;
 
 /// Which ring tiles of an iteration were waited for and which are released when.
 struct RingState {
-  std::set<Sym> waited;   ///< full signal awaited already
-  std::set<Sym> held;     ///< released by someone else
-  bool finish = true;     ///< wait for and release what no statement reads
+  std::set<Sym> waited;  ///< full signal awaited already
+  std::set<Sym> held;    ///< released by someone else
+  bool finish = true;    ///< wait for and release what no statement reads
 };
 
 class BodyBuilder {
@@ -43,7 +43,8 @@ class BodyBuilder {
   bool accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list, Ops& out);
 
   Statements unstaged(const Body& body) const;  ///< without loads that the loading role does
-  std::set<Sym> rings(const Statements& list, const Loop* loop) const;  ///< ring tiles that the statements read
+  std::set<Sym> rings(const Statements& list,
+                      const Loop* loop) const;  ///< ring tiles that the statements read
   void wait(const std::set<Sym>& tiles, const Position& at, Ops& out);
   void release(const std::set<Sym>& tiles, const Position& at, Ops& out);
   std::vector<Use> uses(const std::vector<Expr>& exprs, const Position& at) const;

@@ -124,13 +124,17 @@ std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops) {
     v.empty = lo == hi;
     if (!v.empty) {
       // Consecutive segments share their bound.
-      v.lo = last_hi_value && lo == last_hi_value ? last_hi : define(fmt::format("{}_from{}", axis_name, k), lo);
+      v.lo =
+          last_hi_value && lo == last_hi_value ? last_hi : define(fmt::format("{}_from{}", axis_name, k), lo);
       v.hi = define(fmt::format("{}_to{}", axis_name, k), hi);
       last_hi = v.hi, last_hi_value = hi;
-      const bool rest = std::any_of(loop.segments.begin() + long(k) + 1, loop.segments.end(),
-                                    [](const Segment& later) { return simplify(later.lo) != simplify(later.hi); });
+      const bool rest =
+          std::any_of(loop.segments.begin() + long(k) + 1, loop.segments.end(),
+                      [](const Segment& later) { return simplify(later.lo) != simplify(later.hi); });
       const bool later_loop = !loops.empty() && loops.back() != &loop;
-      if (rest || later_loop) before = define(fmt::format("{}_before{}", axis_name, k + 1), sum_of(before, max(Expr(0), v.hi - v.lo)));
+      if (rest || later_loop)
+        before =
+            define(fmt::format("{}_before{}", axis_name, k + 1), sum_of(before, max(Expr(0), v.hi - v.lo)));
     }
     result.push_back(v);
   }
@@ -157,7 +161,9 @@ std::vector<Dim> Context::dims(Sym tensor) const {
 Sym Context::stride(Sym tensor, int dim) {
   Sym& s = strides[{tensor, dim}];
   if (!s) {
-    s = Sym::fresh({.name = fmt::format("{}_stride{}", tensor.name(), dim), .kind = SymbolKind::Variable, .integer = true});
+    s = Sym::fresh({.name = fmt::format("{}_stride{}", tensor.name(), dim),
+                    .kind = SymbolKind::Variable,
+                    .integer = true});
   }
   return s;
 }

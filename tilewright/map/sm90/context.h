@@ -16,15 +16,15 @@ namespace tilewright::hopper {
 /// A Dot and how it is computed.
 struct Product {
   const Dot* dot = nullptr;
-  const Body* body = nullptr;      ///< where it stands
-  size_t number = 0;               ///< statement of the body
-  bool in_masked = false;          ///< some masked segment runs it
-  Sym a, b;                        ///< operands in the order of the atom: a has the rows
-  Sym row, column;                 ///< axes of the result; null where it has none
-  bool tensor_core = false;        ///< by wgmma; else by FMA instructions
+  const Body* body = nullptr;  ///< where it stands
+  size_t number = 0;           ///< statement of the body
+  bool in_masked = false;      ///< some masked segment runs it
+  Sym a, b;                    ///< operands in the order of the atom: a has the rows
+  Sym row, column;             ///< axes of the result; null where it has none
+  bool tensor_core = false;    ///< by wgmma; else by FMA instructions
   std::string atom;
-  Sym scratch;                     ///< Local copy of a register operand for FMA products; null: not needed
-  Sym scratched;                   ///< the operand copied there
+  Sym scratch;    ///< Local copy of a register operand for FMA products; null: not needed
+  Sym scratched;  ///< the operand copied there
 
   /// How terms that are absent contribute nothing in masked chunks.
   enum class Absent : uint8_t {
@@ -33,18 +33,18 @@ struct Product {
     Select,        ///< the register operand is set to zero there first
     Instructions,  ///< FMA instructions skip them
   } absent = Absent::None;
-  Expr condition;                  ///< present, for FMA: parts that other threads know are read from condition_tile
-  Sym condition_tile;              ///< Local; null: not needed
-  Sym condition_registers;         ///< the same in registers, from where it is copied; null: not needed
-  Expr condition_value;            ///< what condition_tile holds
+  Expr condition;           ///< present, for FMA: parts that other threads know are read from condition_tile
+  Sym condition_tile;       ///< Local; null: not needed
+  Sym condition_registers;  ///< the same in registers, from where it is copied; null: not needed
+  Expr condition_value;     ///< what condition_tile holds
   std::vector<Sym> condition_axes;
 };
 
 /// A tile that the computing threads make in shared memory, because two of its axes would lie along the same threads.
 struct Made {
   const Tile* tile = nullptr;
-  Sym inner;                       ///< the axis that is contiguous
-  bool tensor_core = false;        ///< some product reads it through the asynchronous proxy
+  Sym inner;                 ///< the axis that is contiguous
+  bool tensor_core = false;  ///< some product reads it through the asynchronous proxy
 };
 
 /// A tile at Level::Shared.

@@ -30,7 +30,8 @@ class Crowded {
 
   void walk(const Body& body, bool streamed) {
     for (const Stmt& s : body) {
-      if (auto* loop = std::get_if<Loop>(&s.node)) walk(loop->body, c_.axis(loop->axis).kind != KernelAxis::Kind::Resident);
+      if (auto* loop = std::get_if<Loop>(&s.node))
+        walk(loop->body, c_.axis(loop->axis).kind != KernelAxis::Kind::Resident);
       if (auto* when = std::get_if<When>(&s.node)) walk(when->body, streamed);
       const Sym tile = written(s);
       if (!tile) continue;
@@ -52,16 +53,23 @@ class Crowded {
   }
 
   void share(Sym tile, Sym wanted) {
-    Tile& t = *std::find_if(c_.kernel.tiles.begin(), c_.kernel.tiles.end(), [&](const Tile& x) { return x.sym == tile; });
+    Tile& t = *std::find_if(c_.kernel.tiles.begin(), c_.kernel.tiles.end(),
+                            [&](const Tile& x) { return x.sym == tile; });
     if (t.level != Level::Registers) return;
     const Writers& w = writers_[tile];
-    if (w.others || (w.loads && w.maps) || t.use == Tile::Use::State || (!w.loads && std::find(t.axes.begin(), t.axes.end(), c_.row) != t.axes.end())) {
+    if (w.others || (w.loads && w.maps) || t.use == Tile::Use::State ||
+        (!w.loads && std::find(t.axes.begin(), t.axes.end(), c_.row) != t.axes.end())) {
       const Tile& of = c_.tile(wanted);
       std::string axes;
       for (Sym a : of.axes) axes += (axes.empty() ? "" : ", ") + a.name();
-      throw UserError(Span{}, fmt::format("tile {}[{}] has more than one axis along the same threads{}", wanted.name(), axes,
-                                          tile == wanted ? "" : fmt::format(", and is made from {}, which threads hold in registers", tile.name())),
-                      fmt::format("group all of its axes but one{} in blocks of one element", c_.row ? fmt::format(" and {}", c_.row.name()) : ""));
+      throw UserError(
+          Span{},
+          fmt::format("tile {}[{}] has more than one axis along the same threads{}", wanted.name(), axes,
+                      tile == wanted ? ""
+                                     : fmt::format(", and is made from {}, which threads hold in registers",
+                                                   tile.name())),
+          fmt::format("group all of its axes but one{} in blocks of one element",
+                      c_.row ? fmt::format(" and {}", c_.row.name()) : ""));
     }
     t.level = Level::Shared;
     if (w.loads) {

@@ -37,7 +37,8 @@ Distribution Distribution::rows(int64_t threads, int64_t lanes) {
 }
 
 void Distribution::place_row(Sym axis) {
-  std::vector<Part> parts{{8, Digit::To::Owner, 4}, {2, Digit::To::Offset, half_rank}, {4, Digit::To::Owner, warp}};
+  std::vector<Part> parts{
+      {8, Digit::To::Owner, 4}, {2, Digit::To::Offset, half_rank}, {4, Digit::To::Owner, warp}};
   if (group_rows_ > 64) parts.push_back({group_rows_ / 64, Digit::To::Offset, block_rank});
   if (threads_ > group) parts.push_back({threads_ / group, Digit::To::Owner, group});
   parts_[axis] = parts;
@@ -109,14 +110,16 @@ Layout Distribution::layout(const std::vector<Sym>& axes) const {
     for (const Digit& d : digits) {
       if (d.to != Digit::To::Owner || d.stride != slot.stride) continue;
       if (user) {
-        throw UserError(Span{}, fmt::format("axes {} and {} of one tile lie along the same threads", axes[user->axis].name(),
-                                            axes[d.axis].name()),
+        throw UserError(Span{},
+                        fmt::format("axes {} and {} of one tile lie along the same threads",
+                                    axes[user->axis].name(), axes[d.axis].name()),
                         "group one of the two in blocks of one element");
       }
       user = &d;
     }
     const int64_t used = user ? user->extent : 1;
-    if (slot.extent > used) replicas.push_back({-1, slot.extent / used, 0, Digit::To::Owner, slot.stride * used});
+    if (slot.extent > used)
+      replicas.push_back({-1, slot.extent / used, 0, Digit::To::Owner, slot.stride * used});
   }
   digits.insert(digits.end(), replicas.begin(), replicas.end());
   return Layout(std::move(shape), std::move(digits));
@@ -127,7 +130,9 @@ bool Distribution::collide(Sym a, Sym b) const {
   if (a == b || x == parts_.end() || y == parts_.end()) return false;
   for (const Part& p : x->second)
     for (const Part& q : y->second)
-      if (p.to == Digit::To::Owner && q.to == Digit::To::Owner && std::max(p.stride, q.stride) < std::min(p.stride * p.extent, q.stride * q.extent)) return true;
+      if (p.to == Digit::To::Owner && q.to == Digit::To::Owner &&
+          std::max(p.stride, q.stride) < std::min(p.stride * p.extent, q.stride * q.extent))
+        return true;
   return false;
 }
 

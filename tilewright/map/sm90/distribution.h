@@ -40,7 +40,7 @@ class Distribution {
   void place_registers(Sym axis, int64_t size, int rank);       ///< along registers alone
 
   bool has(Sym axis) const { return parts_.count(axis) > 0; }
-  int64_t extent(Sym axis) const;   ///< padded
+  int64_t extent(Sym axis) const;  ///< padded
   int64_t threads() const { return threads_; }
   /// UserError when two axes of the tile lie along the same threads.
   Layout layout(const std::vector<Sym>& axes) const;

@@ -45,7 +45,8 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
     if (!d.accumulate || c_.tile(d.tile).use != Tile::Use::State) break;
     --tail;
   }
-  const Statements first(list.begin(), list.begin() + long(head)), middle(list.begin() + long(head), list.begin() + long(tail)),
+  const Statements first(list.begin(), list.begin() + long(head)),
+      middle(list.begin() + long(head), list.begin() + long(tail)),
       last(list.begin() + long(tail), list.end());
   if (last.empty()) return false;
   if (head == 0) return middle.empty() && accumulate_only(s, segment, last, out);
@@ -100,7 +101,8 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
   element_work(now, steady.body);
   ops.push_back({steady, "the last products run one chunk behind"});
 
-  const Position end{&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false};
+  const Position end{&s, simplify(segment.hi - 1),
+                     sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false};
   wait(without(in_last, join(in_first, in_middle)), end, ops);
   ops.push_back({MmaFence{}, {}});
   batch(last, end, ops);
@@ -110,7 +112,8 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
   return true;
 }
 
-bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list, Ops& out) {
+bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list,
+                                  Ops& out) {
   for (const Stmt* x : list)
     if (in_registers(c_.product(std::get<Dot>(x->node)).a)) return false;
   const std::set<Sym> read = rings(list, &s);
@@ -134,7 +137,10 @@ bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, con
   release(read, {&s, simplify(Expr(counter) - 1), simplify(now.ordinal - 1), false}, steady.body);
   ops.push_back({steady, "one batch in flight"});
   ops.push_back({WaitGroup{0}, {}});
-  release(read, {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false}, ops);
+  release(
+      read,
+      {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false},
+      ops);
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
   return true;
 }

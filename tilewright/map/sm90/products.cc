@@ -29,9 +29,12 @@ void BodyBuilder::multiply_by_fma(const Dot& s, const Position& at, bool test_on
   const bool condition = at.masked && s.present;
   const bool share = condition && p.condition_tile;
   if (p.scratch || share) {
-    auto has_row = [&](const std::vector<Sym>& axes) { return c_.row && std::find(axes.begin(), axes.end(), c_.row) != axes.end(); };
+    auto has_row = [&](const std::vector<Sym>& axes) {
+      return c_.row && std::find(axes.begin(), axes.end(), c_.row) != axes.end();
+    };
     // Rows belong to one warp, so only its threads exchange them.
-    const bool rows = (!p.scratch || has_row(c_.tile(p.scratched).axes)) && (!share || has_row(p.condition_axes));
+    const bool rows =
+        (!p.scratch || has_row(c_.tile(p.scratched).axes)) && (!share || has_row(p.condition_axes));
     const Scope scope = rows ? Scope::Warp : Scope::Role;
     out.push_back({Barrier{0, scope}, {}});
     if (p.scratch) {
@@ -69,9 +72,11 @@ void BodyBuilder::multiply_by_fma(const Dot& s, const Position& at, bool test_on
   op.frame = c_.frame(at, s.axes);
   if (op.across > Scope::Warp) {
     const Layout& result = c_.out.buffer(s.tile).layout;
-    op.scratch = scratch(s.tile, c_.distribution.threads() / 32 * result.elements() * 32, c_.tile(s.tile).dtype);
+    op.scratch =
+        scratch(s.tile, c_.distribution.threads() / 32 * result.elements() * 32, c_.tile(s.tile).dtype);
   }
-  out.push_back({op, test_only ? "terms that are absent contribute nothing, whatever the operands hold" : ""});
+  out.push_back(
+      {op, test_only ? "terms that are absent contribute nothing, whatever the operands hold" : ""});
 }
 
 /// A product in a masked chunk: absent terms are zero in one operand, which is enough while the other is finite. Where it is not, the product is computed by

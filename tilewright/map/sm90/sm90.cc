@@ -48,8 +48,9 @@ struct LiteralSizes {
   void operator()(KernelAxis& a) const { a.begin = (*this)(a.begin), a.end = (*this)(a.end); }
 };
 
-MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel& k, const Machine& m, LayoutClass layout,
-                        const LiteralSizes& literal_sizes, std::vector<LayoutGuard>& guards) {
+MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel& k, const Machine& m,
+                        LayoutClass layout, const LiteralSizes& literal_sizes,
+                        std::vector<LayoutGuard>& guards) {
   Context c{p, t, k, m, layout, {}, {}, 0, 1, -1, 0, false, {}, {}, {}, {}, {}, {}, {}, {}};
   literal_sizes(c.kernel.body);
   for (KernelAxis& a : c.kernel.inner) literal_sizes(a);
@@ -70,7 +71,8 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
   check_shared(c);
   collect_arguments(c);
   for (const LayoutGuard& g : c.guards) {
-    auto known = std::find_if(guards.begin(), guards.end(), [&](const LayoutGuard& x) { return x.tensor == g.tensor; });
+    auto known = std::find_if(guards.begin(), guards.end(),
+                              [&](const LayoutGuard& x) { return x.tensor == g.tensor; });
     if (known == guards.end()) {
       guards.push_back(g);
     } else {
@@ -84,7 +86,8 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
 }  // namespace
 }  // namespace hopper
 
-MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout) {
+MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m,
+                       LayoutClass layout) {
   MappedProgram out;
   out.name = t.name;
   out.target = Target::Cuda;
@@ -104,8 +107,12 @@ MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Ma
   for (const TileKernel& k : t.kernels)
     out.kernels.push_back(hopper::map_kernel(elaborated, t, k, m, layout, literal_sizes, out.layout));
   if (const std::vector<std::string> faults = misplaced(out); !faults.empty()) {
-    throw UserError(Span{}, fmt::format("the program needs an exchange among threads that is not mapped to sm_90a: {}", faults[0]),
-                    "write the operand at fault as an input, cut one of the axes in blocks of one element, or run the program on a CPU");
+    throw UserError(
+        Span{},
+        fmt::format("the program needs an exchange among threads that is not mapped to sm_90a: {}",
+                    faults[0]),
+        "write the operand at fault as an input, cut one of the axes in blocks of one element, or run the "
+        "program on a CPU");
   }
   return out;
 }

@@ -34,8 +34,9 @@ void walk(Context& c, const Body& body, const Loop* loop) {
         for (Sym read : tensors_read(index)) {
           if (read.kind() != SymbolKind::Tile) continue;
           throw UserError(Span{},
-                          fmt::format("{} is read at indices from {}, and the threads of sm_90a that copy it to shared memory do not hold those", load->tensor.name(),
-                                      read.name()),
+                          fmt::format("{} is read at indices from {}, and the threads of sm_90a that copy it "
+                                      "to shared memory do not hold those",
+                                      load->tensor.name(), read.name()),
                           "gather its elements into an input first, or run the program on a CPU");
         }
       }
@@ -57,7 +58,8 @@ void walk(Context& c, const Body& body, const Loop* loop) {
       p.in_masked = has_masked(loop);
       c.products.push_back(p);
     } else if (auto* inner = std::get_if<Loop>(&s.node)) {
-      if (loop) throw UserError(Span{}, "loops inside of loops are not mapped to sm_90a", "stream over one axis");
+      if (loop)
+        throw UserError(Span{}, "loops inside of loops are not mapped to sm_90a", "stream over one axis");
       c.loops.push_back(inner);
       walk(c, inner->body, inner);
     } else if (auto* when = std::get_if<When>(&s.node)) {
@@ -105,7 +107,9 @@ void choose_unit(Context& c, Product& p) {
   if (!p.row || !p.column || d.axes.size() != 2 || d.dtype != DType::f32) return;
   if (dot.axes.size() != 1 || !two_bytes(a.dtype) || a.dtype != b.dtype) return;
   const Sym k = dot.axes[0];
-  auto has = [](const Tile& t, Sym x, Sym y) { return t.axes.size() == 2 && contains(t.axes, x) && contains(t.axes, y); };
+  auto has = [](const Tile& t, Sym x, Sym y) {
+    return t.axes.size() == 2 && contains(t.axes, x) && contains(t.axes, y);
+  };
   if (!has(a, p.row, k) || !has(b, k, p.column)) return;
   if (b.level != Level::Shared || a.level == Level::Memory) return;
   const bool registers = a.level == Level::Registers;
@@ -216,7 +220,8 @@ void survey(Context& c) {
   c.loaders = c.tiles.plan.loaders;
   c.groups = std::max(1, c.tiles.plan.computers);
   if (c.loaders > 1) {
-    throw UserError(Span{}, fmt::format("roles {}+{}: sm_90a uses at most one loading group", c.loaders, c.groups),
+    throw UserError(Span{},
+                    fmt::format("roles {}+{}: sm_90a uses at most one loading group", c.loaders, c.groups),
                     fmt::format("write roles 1+{} or roles 0+{}", c.groups, c.groups));
   }
   if ((c.loaders + c.groups) * 128 > c.machine.threads_per_block) {
