@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,7 +11,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <thread>
 
+#include "tilewright/runtime/cache.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright {
@@ -194,6 +198,27 @@ TEST(HostArray, FillsAreWhatTheySay) {
   for (int count : seen) EXPECT_GT(count, 100);
   EXPECT_THROW(filled(DType::i32, {1}, Fill::Normal, 0, "p", 3, 3), UserError);
   EXPECT_THROW(allocate(DType::f64, {int64_t(1) << 40, int64_t(1) << 40}), UserError);
+}
+
+TEST(WriteFile, ReplacesWhatALinkNamesAndNoPipe) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(temporary_folder()) / "links";
+  fs::create_directories(folder);
+  const std::vector<char> text = {'a', 'b'};
+  std::ofstream(folder / "file") << "old";
+  fs::create_symlink("file", folder / "link");
+  ASSERT_TRUE(write_file_atomically((folder / "link").string(), text));
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file((folder / "file").string()), text);
+
+  const std::string pipe = (folder / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::optional<std::vector<char>> received;
+  std::thread reader([&] { received = read_file(pipe); });
+  EXPECT_TRUE(write_file_atomically(pipe, text));
+  reader.join();
+  EXPECT_EQ(received, text);
+  EXPECT_TRUE(fs::is_fifo(pipe));
 }
 
 }  // namespace

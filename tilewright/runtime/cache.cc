@@ -144,8 +144,21 @@ std::optional<std::vector<char>> read_file(const std::string& path) {
   return data;
 }
 
-bool write_file_atomically(const std::string& path, const std::vector<char>& data) {
+bool write_file_atomically(const std::string& named, const std::vector<char>& data) {
   static std::atomic<int> counter{0};
+  std::error_code unknown;
+  const fs::file_status status = fs::status(named, unknown);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {  // a device or a pipe: never replaced
+    if (fs::is_directory(status)) return false;
+    std::ofstream out(named, std::ios::binary);
+    out.write(data.data(), static_cast<std::streamsize>(data.size()));
+    out.close();
+    return bool(out);
+  }
+  const fs::path target = fs::is_symlink(fs::symlink_status(named, unknown))
+                              ? fs::weakly_canonical(named, unknown)
+                              : fs::path(named);
+  const std::string path = target.empty() ? named : target.string();
   const std::string temporary = fmt::format("{}.{}.{}.tmp", path, getpid(), counter++);
   Temporaries& all = temporaries();
   {

@@ -38,6 +38,8 @@ const std::string& temporary_folder();
 void remove_temporaries();
 
 std::optional<std::vector<char>> read_file(const std::string& path);
+/// Writes a temporary beside the file and renames it; false where it cannot. Through a symbolic link the file it names is replaced; a device or
+/// a pipe is written to and stays what it is.
 bool write_file_atomically(const std::string& path, const std::vector<char>& data);
 
 }  // namespace tilewright
