@@ -135,6 +135,14 @@ const char kNormProduct[] =
     "mean[c](x)\nv[r] = var[c](x)\n"
     "y[r, n] = sum[c]((x[r, c] - m[r]) * rsqrt(v[r] + 1e-5) * g[c] * W[c, n])\noutput y\n";
 
+TEST(CpuIntegers, ABranchThatIsNotTakenDividesByZero) {
+  for (const char* value :
+       {"where(x != 0, 10 // x, 0)", "where(x != 0, 10 % x, 0)", "where(x > 0 and 7 // x > 2, x, 0)"})
+    expect_definition(
+        fmt::format("axis r, c\ninput x[r, c] : i32 range(0, 4)\ns[r] = sum[c]({})\noutput s : i64\n", value),
+        DType::f32, {{{"r", 2}, {"c", 9}}, {{"r", 3}, {"c", 100}}});
+}
+
 TEST(CpuRounding, ADefinitionRoundsBeforeItsOutputIsStored) {
   for (const char* narrow : {"f16", "bf16"})
     for (const char* value : {"sum[c](x)", "max[c](x) * 1.001", "sum[c](exp(x - max[c](x)))"})

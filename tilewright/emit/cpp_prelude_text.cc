@@ -115,13 +115,19 @@ INLINE vl i_abs(vl a) { return a < 0 ? -a : a; }
 INLINE int64 i_sign(int64 a) { return (a > 0) - (a < 0); }
 INLINE vl i_sign(vl a) { return (vl)(a < 0) - (vl)(a > 0); }
 //@ i_floordiv
-INLINE int64 i_floordiv(int64 a, int64 b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+// Total: lanes and branches that are not taken divide by anything. A quotient by 0 is 0, one by -1 wraps.
+INLINE int64 i_floordiv(int64 a, int64 b) {
+  if (b == 0) return 0;
+  if (b == -1) return (int64)(0ull - (unsigned long long)a);
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+}
 INLINE vl i_floordiv(vl a, vl b) {
   for (int l = 0; l < LANES; ++l) a[l] = i_floordiv(a[l], b[l]);
   return a;
 }
 //@ i_mod
 INLINE int64 i_mod(int64 a, int64 b) {
+  if (b == 0 || b == -1) return 0;
   const int64 r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }

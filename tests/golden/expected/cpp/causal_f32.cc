@@ -47,7 +47,12 @@ INLINE int64 i_max(int64 a, int64 b) { return a > b ? a : b; }
 INLINE vl i_max(vl a, vl b) { return a > b ? a : b; }
 INLINE int64 i_min(int64 a, int64 b) { return a < b ? a : b; }
 INLINE vl i_min(vl a, vl b) { return a < b ? a : b; }
-INLINE int64 i_floordiv(int64 a, int64 b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+// Total: lanes and branches that are not taken divide by anything. A quotient by 0 is 0, one by -1 wraps.
+INLINE int64 i_floordiv(int64 a, int64 b) {
+  if (b == 0) return 0;
+  if (b == -1) return (int64)(0ull - (unsigned long long)a);
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+}
 INLINE vl i_floordiv(vl a, vl b) {
   for (int l = 0; l < LANES; ++l) a[l] = i_floordiv(a[l], b[l]);
   return a;
