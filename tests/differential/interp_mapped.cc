@@ -52,7 +52,9 @@ TEST_P(Mapped, EqualsItsDefinition) {
           run.slack = c.slack;
           if (layout == LayoutClass::Aligned && run.layout() != layout) continue;
           EXPECT_TRUE(misplaced(run.mapped()).empty());
-          if (first) EXPECT_FALSE(emit_cuda(compiled.program, run.mapped()).empty());
+          if (first) {
+            EXPECT_FALSE(emit_cuda(compiled.program, run.mapped()).empty());
+          }
           const Mode mode = seed % 3 == 0 ? Mode::Lazy : seed % 3 == 1 ? Mode::Random : Mode::Eager;
           ASSERT_EQ(run.run({seed, mode}), "") << print(compiled.program, run.mapped());
           ++seed;
