@@ -30,6 +30,13 @@ TEST(Compare, AcceptsTwiceTheErrorOfNaiveAndTheDtypesResolution) {
   EXPECT_FALSE(c.reason.empty());
 }
 
+TEST(Compare, ResolutionOfOneElementIsAtLeastHalfAUnit) {
+  // 0.5 + 0.3 − 0.3 is 0.5 in f32.
+  const float third = 0.3f, sum = 0.5f + third, back = sum - third;
+  ASSERT_EQ(back, 0.5f);
+  EXPECT_DOUBLE_EQ(compare({0.5}, {0.5}, {0.5}, DType::f32).tolerance, 2 * 0.5 * std::ldexp(1.0, -24));
+}
+
 TEST(Compare, ResolutionIsThatOfTheOutputsDtype) {
   std::vector<double> ref;
   for (int k = 0; k < 100; ++k) ref.push_back(0.01 * k - 0.5);

@@ -17,7 +17,8 @@ struct Comparison {
   std::string reason;    ///< empty when passed
 };
 
-/// out, ref, naive: the same elements. max|out − ref| ≤ 2·max|naive − ref| + atol, atol = 2·max|(ref + 0.3 − 0.3) − ref| computed in `dtype` (the output's); non-finite values must
+/// out, ref, naive: the same elements. max|out − ref| ≤ 2·max|naive − ref| + atol, atol = 2·max|(ref + 0.3 − 0.3) − ref| computed in `dtype` (the output's), at least
+/// |ref| times its unit roundoff twice; non-finite values must
 /// match in kind and place and leave the maxima; integer and boolean outputs must be equal.
 Comparison compare(const std::vector<double>& out, const std::vector<double>& ref,
                    const std::vector<double>& naive, DType dtype);
