@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/examples.h"
+#include "tests/support/scores.h"
 #include "tilewright/runtime/cuda.h"
 
 namespace tilewright::testing {
@@ -52,6 +53,12 @@ TEST(CheckExamplesGpu, RowSoftmax) {
         c.schedule = schedule;
         expect_check(c);
       }
+}
+
+TEST(CheckExamplesGpu, LargeScores) {
+  SKIP_WITHOUT_GPU();
+  expect_definition_of_scores(Target::Cuda);
+  expect_definition_of_scores(Target::Cuda, Target::Cuda, "guard always");
 }
 
 TEST(CheckExamplesGpu, LayernormMatmul) {

@@ -77,10 +77,10 @@ struct Builder {
 
 Expr minus_infinity() { return Expr::real(-INFINITY); }
 Expr number(double x) { return Expr::real(x); }
-Expr guarded(Expr point) { return select(equal(point, minus_infinity()), 0, point * number(log2e)); }
+Expr guarded(Expr point) { return select(equal(point, minus_infinity()), 0, point); }
 Expr differs(Expr a, Expr b) { return make(Op::Ne, {a, b}); }
-Expr repair_factor(Expr point, Expr next) {
-  return select(differs(point, next), exp2((point - next) * number(log2e)), 1);
+Expr repair_factor(Expr point, Expr next, Expr binary_scale = number(log2e)) {
+  return select(differs(point, next), exp2((point - next) * binary_scale), 1);
 }
 /// The number that an expression without symbols stands for, as build_tiles() folds it.
 Expr folded(Expr e) { return number(evaluate(simplify(e), {})); }
@@ -142,6 +142,7 @@ TileSample attention_sample(const AttentionOptions& o) {
   Sym m = k.temporary("m", {i.index}), next = k.temporary("rho_next", {i.index});
   Sym g = k.temporary("g", {i.index}), r = k.temporary("r", {i.index});
   bool speculative = o.guard == Guard::Speculative;
+  Sym fast = speculative && o.dtype != DType::f32 ? k.temporary("g", {i.index}) : Sym();
   Sym E = speculative ? k.temporary("E", {i.index, j.index}) : S;
   Sym sum = speculative ? k.temporary("l_chunk", {i.index}) : Sym();
   Sym P = o.dtype == DType::f32 ? E : k.temporary("P", {i.index, j.index}, o.dtype);
@@ -152,7 +153,7 @@ TileSample attention_sample(const AttentionOptions& o) {
   k.map(acc, 0);
 
   Expr root = pow(o.features, Rational(-1, 2));
-  Expr scale = folded(root), binary_scale = folded(root * pow(log(2), -1));
+  Expr binary_scale = folded(root * pow(log(2), -1));
   Body loop;
   k.body = &loop;
   k.add(Load{Kt, K, as_exprs(k_axes)});
@@ -161,17 +162,25 @@ TileSample attention_sample(const AttentionOptions& o) {
   if (o.causal) k.add(Map{S, k.at(S), select(present, k.at(S), minus_infinity())});
   auto point = [&] {
     k.add(Reduce{m, Reducer::Max, {j.index}, k.at(S), {}, false});
-    k.map(next, max(k.at(rho), k.at(m) * scale), "point");
+    k.map(next, max(k.at(rho), k.at(m)), "point");
   };
   auto repair = [&] {
-    k.map(r, repair_factor(k.at(rho), k.at(next)));
+    k.map(r, repair_factor(k.at(rho), k.at(next), binary_scale));
     k.map(l, k.at(l) * k.at(r), "repair");
     k.map(acc, k.at(acc) * k.at(r), "repair");
     k.map(rho, k.at(next));
   };
   auto lift = [&](bool guard) {
-    k.map(g, guard ? guarded(k.at(rho)) : k.at(rho) * number(log2e));
-    k.map(E, exp2(k.at(S) * binary_scale - k.at(g)), "exp(S - rho)");
+    const Expr scaled = k.at(rho) * binary_scale;
+    if (guard) {
+      k.map(g, guarded(k.at(rho)));
+      k.map(E, exp2((k.at(S) - k.at(g)) * binary_scale), "exp(S - rho)");
+    } else if (fast) {
+      k.map(fast, select(less_equal(make(Op::Abs, {scaled}), 1024), scaled, minus_infinity()));
+      k.map(E, exp2(k.at(S) * binary_scale - k.at(fast)), "exp(S - rho)");
+    } else {
+      k.map(E, exp2((k.at(S) - k.at(rho)) * binary_scale), "exp(S - rho)");
+    }
     if (speculative) k.add(Reduce{sum, Reducer::Sum, {j.index}, k.at(E), {}, false});
     if (!speculative) k.add(Reduce{l, Reducer::Sum, {j.index}, k.at(E), {}, true}, "sum exp(S - rho)");
   };
@@ -190,7 +199,7 @@ TileSample attention_sample(const AttentionOptions& o) {
     if (o.guard == Guard::Always) {
       repair();
     } else {
-      Expr above = o.guard == Guard::Moved ? k.at(rho) : k.at(rho) + number(8 * ln2);
+      Expr above = o.guard == Guard::Moved ? k.at(rho) : k.at(rho) + folded(Expr::real(8 * ln2) / root);
       Body moved;
       k.body = &moved;
       repair();
@@ -262,7 +271,7 @@ TileSample softmax_sample(DType dtype, bool resident, int64_t chunk) {
   Sym g = k.temporary("g", {}), inverse = k.temporary("l_inv", {});
 
   Load load{x, X, as_exprs(axes)};
-  Expr lifted = exp2(k.at(x) * number(log2e) - k.at(g));
+  Expr lifted = exp2((k.at(x) - k.at(g)) * number(log2e));
   Body pass;
   if (resident) {
     k.add(load);
@@ -293,12 +302,12 @@ TileSample softmax_sample(DType dtype, bool resident, int64_t chunk) {
     k.add(Reduce{l, Reducer::Sum, {j.index}, k.at(E), {}, true}, "sum exp(X - rho)");
     k.body = &k.kernel.body;
     k.add(Loop{j.index, segments, std::move(pass)});
-    k.map(f, select(differs(k.at(rho), minus_infinity()), k.at(rho), 0) * number(log2e));
+    k.map(f, select(differs(k.at(rho), minus_infinity()), k.at(rho), 0));
     k.map(inverse, Expr(1) / k.at(l));
     Body second;
     k.body = &second;
     k.add(load);
-    Expr share = exp2(k.at(x) * number(log2e) - k.at(f)) * k.at(inverse);
+    Expr share = exp2((k.at(x) - k.at(f)) * number(log2e)) * k.at(inverse);
     k.map(out, select(differs(k.at(l), 0), share, 0), "finish");
     k.add(Store{Y, as_exprs(axes), out});
     k.body = &k.kernel.body;

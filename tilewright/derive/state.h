@@ -50,8 +50,9 @@ struct Point {
   Sym var, next;  ///< ρ and ρ', kind Tile
   std::vector<Sym> axes;
   Kind kind = Kind::Maximum;
-  Expr u;                     ///< the varying quantity, over C
-  Expr present;               ///< condition under which u takes part
+  Expr u;          ///< the varying quantity, over C
+  Expr scale = 1;  ///< exponentials are exp(scale·(u − ρ)); derive() leaves 1, see tile/unscale.h
+  Expr present;    ///< condition under which u takes part
   int sum = -1, weight = -1;  ///< Mean: components Σ(u − ρ) and n = Σ 1
   bool exponential =
       false;  ///< some component is exp(u − ρ)·…: a lift with ρ = −inf uses 0 (guarded exponentials)

@@ -6,13 +6,14 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/tile/pass.h"
 #include "tilewright/tile/statements.h"
+#include "tilewright/tile/unscale.h"
 
 namespace tilewright {
 namespace {
 
 class Builder {
  public:
-  Builder(const Program& p, const Derivation& d, const Plan& plan) : p_(p), d_(d), plan_(plan) {}
+  Builder(const Program& p, Derivation d, const Plan& plan) : p_(p), d_(std::move(d)), plan_(plan) {}
 
   TileProgram run() {
     out_.name = p_.name;
@@ -153,10 +154,12 @@ class Builder {
       for (const Pass& pass : d_.passes)
         for (const Point& p : pass.state.points) {
           if (p.kind != Point::Kind::Maximum || !depends_on_tile(e.arg(0), p.var)) continue;
-          Expr rho = b.at(p.var), u = simplify(e.arg(0) + rho);
-          if (u != b.tiled(p.u) || !is_scaled(u, x.arg(0).arg(0))) continue;
+          const Expr rho = b.at(p.var), scale = bake(p_.axes, p.scale), u = b.tiled(p.u);
+          if (!simplify(e.arg(0) - (scale * u - scale * rho)).is_constant(0) ||
+              !is_scaled(u, x.arg(0).arg(0)))
+            continue;
           Expr known = b.with_known_exponentials(e);
-          return known != e ? known : exp(u - select(equal(rho, none), 0, rho));
+          return known != e ? known : exp(simplify(scale * u - scale * select(equal(rho, none), 0, rho)));
         }
       return x;
     });
@@ -279,7 +282,7 @@ class Builder {
   }
 
   const Program& p_;
-  const Derivation& d_;
+  const Derivation d_;
   const Plan& plan_;
   TileProgram out_;
 };
@@ -288,7 +291,7 @@ class Builder {
 
 TileProgram build_tiles(const Program& elaborated, const Derivation& d, const Plan& plan) {
   check_plan(elaborated, d, plan);
-  return Builder(elaborated, d, plan).run();
+  return Builder(elaborated, points_without_scale(elaborated, d), plan).run();
 }
 
 }  // namespace tilewright

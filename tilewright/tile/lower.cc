@@ -394,6 +394,8 @@ Sym KernelBuilder::reduction_tile(Expr e) {
   return tile;
 }
 
+Expr KernelBuilder::binary_scale(Expr scale) { return scalar(simplify(bake(p_.axes, scale) / log(2))); }
+
 Expr KernelBuilder::with_known_exponentials(Expr e) {
   if (exponentials_.empty()) return e;
   return rewrite(e, [&](Expr x) {

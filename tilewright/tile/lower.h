@@ -69,7 +69,8 @@ class KernelBuilder {
   Expr tiled(Expr e, Expr condition = truth());
   Expr machine(Expr e, const std::vector<Sym>& domain) { return machine_(e, domain); }
   Expr scalar(Expr e) { return machine_.scalar(e); }
-  MachineForm& machine_form() { return machine_; }
+  /// scale·log2 e: exp(scale·x) = exp2(x·binary_scale).
+  Expr binary_scale(Expr scale);
   /// Emits pieces in order. With `in_place`, pieces are maps that overwrite tiles that others read: they are
   /// ordered so that each reads old values.
   void emit(std::vector<Piece> pieces, bool in_place = false);

@@ -46,6 +46,35 @@ std::pair<Expr, bool> magnitude(Expr c) {
   return {c, false};
 }
 
+struct CommonScale {
+  Expr scale;               ///< positive
+  std::vector<Expr> terms;  ///< each with coefficient 1 or -1
+};
+
+/// Σ terms = scale · Σ (±rest) where all scalar factors agree up to sign.
+std::optional<CommonScale> common_scale(const std::vector<Expr>& terms) {
+  CommonScale common;
+  for (Expr t : terms) {
+    std::vector<Expr> scalars, rest;
+    bool minus = false;
+    for (Expr f : arguments(t, Op::Mul)) {
+      if (!is_scalar(f)) {
+        rest.push_back(f);
+        continue;
+      }
+      auto [size, negative] = magnitude(f);
+      minus = minus != negative;
+      if (!size.is_constant(1)) scalars.push_back(size);
+    }
+    if (rest.empty()) return {};
+    Expr scale = scalars.empty() ? Expr(1) : simplify(make(Op::Mul, scalars));
+    if (common.scale && common.scale != scale) return {};
+    common.scale = scale;
+    common.terms.push_back(simplify(minus ? -make(Op::Mul, rest) : make(Op::Mul, rest)));
+  }
+  return common;
+}
+
 }  // namespace
 
 Expr MachineForm::operator()(Expr e, const std::vector<Sym>& domain) {
@@ -199,15 +228,10 @@ Expr MachineForm::sum(const std::vector<Expr>& terms) {
 
 Expr MachineForm::exponential(Expr a) {
   const Expr to_binary = pow(log(2), -1);
+  if (a.is(Op::Add))
+    if (auto common = common_scale(a.args()))
+      return exp2(sum(common->terms) * scalar(simplify(common->scale * to_binary)));
   std::vector<Expr> varying, row;
-  // Terms without factors of their own take log2 e together.
-  bool plain = a.is(Op::Add);
-  for (Expr t : arguments(a, Op::Add)) {
-    auto is_factor = [](Expr f) { return is_scalar(f) && !f.is_constant(-1); };
-    if (t.is(Op::Mul)) plain = plain && std::none_of(t.args().begin(), t.args().end(), is_factor);
-    plain = plain && !is_scalar(t) && fewer_axes(t) == fewer_axes(a);
-  }
-  if (plain) return exp2(convert(a) * scalar(to_binary));
   for (Expr t : arguments(a, Op::Add)) {
     Expr scaled = simplify(t * to_binary);
     // A sum that stays a factor (of log2 e) takes it into each of its terms.
@@ -219,11 +243,6 @@ Expr MachineForm::exponential(Expr a) {
   std::vector<Expr> negated;
   for (Expr t : row) negated.push_back(simplify(-t));
   return exp2(v - sum(negated));
-}
-
-Expr MachineForm::scaled_exp2(Expr coefficient, Expr core, Expr row) {
-  Expr c = scalar(simplify(coefficient * pow(log(2), -1)));
-  return exp2(multiply(core, c) - row);
 }
 
 }  // namespace tilewright

@@ -12,7 +12,9 @@ namespace tilewright {
 ///  axes than the statement, so that the
 ///    reciprocal is taken once for each of its elements; small powers → products; powers 1/2 and −1/2 → Sqrt,
 ///    Rsqrt;
-///  - exp(Σ tᵢ) → exp2(Σ (tᵢ·log2 e) − r), the factor log2 e folded into constants, r the sum of the terms
+///  - exp(c·Σ ±tᵢ) → exp2((Σ ±tᵢ)·(c·log2 e)) where the terms of a sum share a scalar factor up to sign: a
+///  difference of large values is taken before it is scaled, and so is exact where they are close;
+///  - else exp(Σ tᵢ) → exp2(Σ (tᵢ·log2 e) − r), the factor log2 e folded into constants, r the sum of the terms
 ///  that vary along fewer axes;
 ///  - numbers folded to one constant for each product; real subexpressions of sizes and params alone → host
 ///  scalars.
@@ -30,8 +32,6 @@ class MachineForm {
   Expr operator()(Expr e, const std::vector<Sym>& domain);
   /// A value free of tiles and indices: a number, a param, or a host scalar.
   Expr scalar(Expr e);
-  /// exp2(log2 e·(coefficient·core) − row), for exp(coefficient·core − row/log2 e) with a scalar coefficient.
-  Expr scaled_exp2(Expr coefficient, Expr core, Expr row);
 
  private:
   Expr convert(Expr e);

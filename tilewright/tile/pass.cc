@@ -12,10 +12,11 @@
 namespace tilewright {
 namespace {
 
-constexpr double log2e = 1.4426950408889634;
 constexpr double ln2 = 0.6931471805599453;
 /// A speculative lift is kept while the sum over the row lies below 2^15: each element then fits f16.
 constexpr int64_t speculative_limit = 32768;
+/// scale·ρ in bits up to which it may be rounded before it is subtracted: an error of 2^-14 in the exponent.
+constexpr int64_t rounded_limit = 1024;
 /// A lagging point moves when the running value is a factor of 2^8 above it.
 constexpr double threshold_bits = 8;
 
@@ -75,24 +76,13 @@ void PassBuilder::initialise(KernelBuilder& b, const State& s) {
 Expr PassBuilder::rho(const Point& p) const { return read_at(p.var, p.axes); }
 Expr PassBuilder::next(const Point& p) const { return read_at(p.next, p.axes); }
 
-/// u = coefficient · core with a positive scalar coefficient, so that max(c·S) = c·max(S).
-void PassBuilder::split_scale(Expr u, PointParts& x) const {
-  std::vector<Expr> scalars, rest;
-  for (Expr f : u.is(Op::Mul) ? u.args() : std::vector<Expr>{u}) (is_scalar(f) ? scalars : rest).push_back(f);
-  Expr coefficient = scalars.empty() ? Expr(1) : simplify(make(Op::Mul, scalars));
-  if (rest.empty() || scalars.empty() || !provably_positive(coefficient)) {
-    x.coefficient = 1;
-    x.core = u;
-  } else {
-    x.coefficient = coefficient;
-    x.core = rest.size() == 1 ? rest[0] : make(Op::Mul, rest);
-  }
-}
+/// scale·(u − ρ), multiplied out.
+Expr PassBuilder::exponent(const Point& p) const { return p.scale * p.u - p.scale * rho(p); }
 
 PassBuilder::PointParts PassBuilder::parts(const Point& p) {
   PointParts x;
   x.present = b_.tiled(p.present);
-  split_scale(b_.tiled(p.u, x.present), x);
+  x.u = b_.tiled(p.u, x.present);
   return x;
 }
 
@@ -111,38 +101,36 @@ void PassBuilder::move_extremum(size_t k) {
   const Point& p = s_.points[k];
   PointParts& x = parts_[k];
   const bool masked = !is_true(x.present);
-  std::vector<Sym> axes = b_.axes_in(x.core);
+  std::vector<Sym> axes = b_.axes_in(x.u);
   if (masked && p.exponential) {
     // Absent elements are selected away once, for the maximum and for the exponentials.
     axes = b_.axes_in(read_at(p.var, axes_union(p.axes, {b_.stream().index})));
     x.tile = b_.new_tile("U", axes, b_.real());
     Piece piece;
     piece.tile = x.tile;
-    piece.value = x.core;
+    piece.value = x.u;
     piece.present = x.present;
     piece.absent = number(identity_of(p.kind));
     b_.emit({piece});
-  } else if (!x.core.is(Op::Read)) {
-    x.tile = b_.tile_of(x.core, "U");
+  } else if (!x.u.is(Op::Read)) {
+    x.tile = b_.tile_of(x.u, "U");
   }
-  if (p.exponential) {
+  if (p.exponential)
     x.exponential = b_.new_tile("E", x.tile ? b_.kernel().tile(x.tile).axes : axes, b_.real());
-    x.row = b_.new_tile("g", b_.tile_axes(p.axes), b_.real());
-  }
   const Guard guard = p.exponential && p.kind == Point::Kind::Maximum ? guard_ : Guard::Always;
   const double limit = guard == Guard::Threshold     ? std::exp2(threshold_bits)
                        : guard == Guard::Speculative ? speculative_limit
                                                      : 1;
   if (p.exponential) b_.set_limit(x.exponential, limit);
   if (guard == Guard::Speculative) {
-    exponential(p, x, false);
+    speculative_exponential(p, x);
     // The row's sum tells whether the old point kept the exponentials in range; often it is a component as
     // well.
     Sym sum;
     for (size_t c = 0; c < s_.components.size() && !sum; ++c) {
       const Component& component = s_.components[c];
       if (component.combine != Reducer::Sum || !(component.present == p.present)) continue;
-      if (simplify(component.lift) != simplify(exp(p.u - rho(p)))) continue;
+      if (simplify(component.lift) != simplify(exp(exponent(p)))) continue;
       sum = b_.new_tile(component.var.name() + "_chunk", b_.tile_axes(component.axes), b_.real());
       chunk_values_[c] = sum;
     }
@@ -154,7 +142,7 @@ void PassBuilder::move_extremum(size_t k) {
     b_.open_when();
     extremum(p, x);
     move(k);
-    exponential(p, x, true);
+    exponential(p, x);
     add_up();
     b_.close_when(logical_not(less_equal(b_.at(sum), speculative_limit)), b_.kernel().tile(sum).axes, true);
     return;
@@ -164,12 +152,14 @@ void PassBuilder::move_extremum(size_t k) {
     move(k);
   } else {
     Expr above = b_.at(p.var);
-    if (guard == Guard::Threshold) above = above + Expr::real(threshold_bits * ln2);
+    if (guard == Guard::Threshold)
+      above =
+          above + b_.scalar(simplify(Expr::real(threshold_bits * ln2) / bake(b_.program().axes, p.scale)));
     b_.open_when();
     move(k);
     b_.close_when(less(above, b_.at(p.next)), b_.kernel().tile(p.var).axes, false);
   }
-  if (p.exponential) exponential(p, x, true);
+  if (p.exponential) exponential(p, x);
 }
 
 /// ρ' = max(ρ, the chunk's maximum).
@@ -180,12 +170,12 @@ void PassBuilder::extremum(const Point& p, const PointParts& x) {
   piece.kind = Piece::Kind::Reduce;
   piece.reducer = r;
   piece.axes = {b_.stream().index};
-  piece.value = x.tile ? b_.at(x.tile) : x.core;
+  piece.value = x.tile ? b_.at(x.tile) : x.u;
   if (!is_true(x.present) && !(x.tile && p.exponential)) {
     piece.present = x.present;
     piece.absent = number(identity_of(p.kind));
   }
-  if (b_.resident() && x.coefficient.is_constant(1)) {
+  if (b_.resident()) {
     piece.tile = p.var;
     piece.comment = "point";
     b_.emit({piece});
@@ -193,12 +183,8 @@ void PassBuilder::extremum(const Point& p, const PointParts& x) {
   }
   piece.tile = b_.new_tile(p.var.name() + "_chunk", b_.tile_axes(p.axes), b_.real());
   b_.emit({piece});
-  Expr here = b_.at(piece.tile);
-  if (!x.coefficient.is_constant(1)) here = here * b_.scalar(x.coefficient);
-  if (b_.resident())
-    b_.map(p.var, here, "point");
-  else
-    b_.map(p.next, maximum ? max(b_.at(p.var), here) : min(b_.at(p.var), here), "point");
+  const Expr here = b_.at(piece.tile);
+  b_.map(p.next, maximum ? max(b_.at(p.var), here) : min(b_.at(p.var), here), "point");
 }
 
 /// Components repaired from ρ to ρ', then ρ := ρ'. The point of a resident axis is where it is from the
@@ -244,18 +230,37 @@ void PassBuilder::repair(size_t k) {
   b_.emit(std::move(pieces), true);
 }
 
-/// E = exp(u − ρ). A point of −inf counts as 0 after a true maximum (the row has seen nothing); a speculative
-/// lift uses −inf itself, gets inf or NaN, and so takes the slow path.
-void PassBuilder::exponential(const Point& p, PointParts& x, bool guarded) {
-  Expr row = b_.at(p.var) * Expr::real(log2e);
-  if (guarded) {
-    Expr none = number(identity_of(p.kind));
-    row = select(equal(b_.at(p.var), none), 0, row);
+/// E = exp(scale·(u − ρ)). The difference comes first: it is exact where u and ρ are close, however large they
+/// are. A point at its identity counts as 0: the row has seen nothing.
+void PassBuilder::exponential(const Point& p, const PointParts& x) {
+  exponential_of(p, x.tile ? b_.at(x.tile) : x.u, x.exponential, fmt::format("exp(u - {})", p.var.name()));
+}
+
+void PassBuilder::exponential_of(const Point& p, Expr u, Sym target, const std::string& comment) {
+  Sym row = b_.new_tile("g", b_.tile_axes(p.axes), b_.real());
+  b_.map(row, select(equal(b_.at(p.var), number(identity_of(p.kind))), 0, b_.at(p.var)));
+  b_.map(target, exp2((u - b_.at(row)) * b_.binary_scale(p.scale)), comment);
+}
+
+/// E = exp(scale·(u − ρ)) from a point that may lie far below u, or be −inf: then E is inf or NaN, and the slow
+/// path follows. Where every input is rounded to 16 bits, scale·ρ is rounded before it is subtracted, which
+/// leaves one fused operation for each element; the error of that grows with ρ, so that rows far from 0 take
+/// the slow path as well.
+void PassBuilder::speculative_exponential(const Point& p, const PointParts& x) {
+  const Expr u = x.tile ? b_.at(x.tile) : x.u, scale = b_.binary_scale(p.scale);
+  const std::string comment = fmt::format("exp(u - {})", p.var.name());
+  const auto& inputs = b_.program().inputs;
+  const bool coarse = std::all_of(inputs.begin(), inputs.end(), [](const Input& input) {
+    return !is_float(input.dtype) || mantissa_bits(input.dtype) <= mantissa_bits(DType::f16);
+  });
+  if (!coarse) {
+    b_.map(x.exponential, exp2((u - b_.at(p.var)) * scale), comment);
+    return;
   }
-  b_.map(x.row, row);
-  Expr core = x.tile ? b_.at(x.tile) : x.core;
-  b_.map(x.exponential, b_.machine_form().scaled_exp2(x.coefficient, core, b_.at(x.row)),
-         fmt::format("exp({} - {})", "u", p.var.name()));
+  Sym row = b_.new_tile("g", b_.tile_axes(p.axes), b_.real());
+  const Expr scaled = b_.at(p.var) * scale;
+  b_.map(row, select(less_equal(make(Op::Abs, {scaled}), rounded_limit), scaled, -Expr::infinity()));
+  b_.map(x.exponential, exp2(u * scale - b_.at(row)), comment);
 }
 
 /// ρ' = ρ + (Σ(u − ρ) seen before and here) / (their weight).
@@ -303,7 +308,7 @@ Piece PassBuilder::lift(size_t index, Sym target, bool accumulate, Expr without)
     if (!x.is(Op::Exp)) return x;
     for (size_t k = 0; k < s_.points.size(); ++k) {
       const Point& p = s_.points[k];
-      if (!p.exponential || !simplify(x.arg(0) - (p.u - rho(p))).is_constant(0)) continue;
+      if (!p.exponential || !simplify(x.arg(0) - exponent(p)).is_constant(0)) continue;
       PointParts& parts = parts_[k];
       if (is_true(p.present) || p.present == c.present) {
         vanishes = vanishes || !is_true(p.present);
@@ -312,7 +317,7 @@ Piece PassBuilder::lift(size_t index, Sym target, bool accumulate, Expr without)
       // Elements that the point does not see: exponentials of their own, from values that are not selected
       // away.
       Sym unmasked = b_.new_tile("E", b_.kernel().tile(parts.exponential).axes, b_.real());
-      b_.map(unmasked, b_.machine_form().scaled_exp2(parts.coefficient, parts.core, b_.at(parts.row)));
+      exponential_of(p, parts.u, unmasked);
       return b_.at(unmasked);
     }
     return x;
@@ -344,14 +349,14 @@ Piece PassBuilder::lift(size_t index, Sym target, bool accumulate, Expr without)
   return piece;
 }
 
-/// 1 for u − ρ, −1 for ρ − u, else 0.
+/// 1 for scale·(u − ρ), −1 for its negative, else 0.
 int PassBuilder::is_difference(Expr x, const Point& p) const {
   if (!x.is(Op::Add) && !x.is(Op::Sub)) return 0;
-  const Expr difference = p.u - rho(p);
+  const Expr difference = exponent(p);
   return simplify(x - difference).is_constant(0) ? 1 : simplify(x + difference).is_constant(0) ? -1 : 0;
 }
 
-/// u − ρ as a tile where several lifts hold it as a factor.
+/// scale·(u − ρ) as a tile where several lifts hold it as a factor.
 void PassBuilder::differences() {
   for (size_t k = 0; k < s_.points.size(); ++k) {
     int holders = 0;
@@ -366,12 +371,13 @@ void PassBuilder::differences() {
     }
     if (holders < 2) continue;
     PointParts& x = parts_[k];
-    const Expr core = x.tile && is_true(x.present) ? b_.at(x.tile) : x.core;
-    Expr u = x.coefficient.is_constant(1) ? core : core * b_.scalar(x.coefficient);
-    x.difference = b_.new_tile("D", b_.axes_in(u - b_.at(s_.points[k].var)), b_.real());
+    const Expr u = x.tile && is_true(x.present) ? b_.at(x.tile) : x.u;
+    const Expr difference = u - b_.at(s_.points[k].var);
+    const Expr scale = bake(b_.program().axes, s_.points[k].scale);
+    x.difference = b_.new_tile("D", b_.axes_in(difference), b_.real());
     Piece piece;
     piece.tile = x.difference;
-    piece.value = u - b_.at(s_.points[k].var);
+    piece.value = scale.is_constant(1) ? difference : difference * b_.scalar(scale);
     b_.emit({piece});
   }
 }
@@ -396,9 +402,11 @@ void PassBuilder::lifts() {
   // What was exponentiated serves the outputs of a resident row as well.
   if (!b_.resident()) return;
   for (size_t k = 0; k < s_.points.size(); ++k)
-    if (parts_[k].exponential && is_true(parts_[k].present))
-      b_.remember_exponential(simplify(parts_[k].coefficient * parts_[k].core - b_.at(s_.points[k].var)),
+    if (parts_[k].exponential && is_true(parts_[k].present)) {
+      const Expr scale = bake(b_.program().axes, s_.points[k].scale);
+      b_.remember_exponential(simplify(scale * parts_[k].u - scale * b_.at(s_.points[k].var)),
                               parts_[k].exponential);
+    }
 }
 
 void merge_state(KernelBuilder& b, const State& s, const std::vector<std::pair<Sym, Sym>>& other) {

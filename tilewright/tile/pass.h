@@ -19,24 +19,25 @@ class PassBuilder {
 
  private:
   struct PointParts {
-    Expr present;            ///< over tiles
-    Expr coefficient, core;  ///< u = coefficient · core over tiles, coefficient a positive scalar
-    Sym tile;         ///< holds core, −inf where absent (exponential points); null: core is read as it is
-    Sym exponential;  ///< exp(u − ρ)
-    Sym row;          ///< ρ·log2 e
-    Sym difference;   ///< u − ρ, where several lifts hold it
+    Expr present;     ///< over tiles
+    Expr u;           ///< over tiles
+    Sym tile;         ///< holds u, −inf where absent (exponential points); null: u is read as it is
+    Sym exponential;  ///< exp(scale·(u − ρ))
+    Sym difference;   ///< scale·(u − ρ), where several lifts hold it
   };
 
   Expr rho(const Point& p) const;
   Expr next(const Point& p) const;
+  Expr exponent(const Point& p) const;
   PointParts parts(const Point& p);
-  void split_scale(Expr u, PointParts& x) const;
   void move_extremum(size_t k);
   void move_mean(size_t k);
   void extremum(const Point& p, const PointParts& x);
   void move(size_t k);
   void repair(size_t k);
-  void exponential(const Point& p, PointParts& x, bool guarded);
+  void exponential(const Point& p, const PointParts& x);
+  void exponential_of(const Point& p, Expr u, Sym target, const std::string& comment = {});
+  void speculative_exponential(const Point& p, const PointParts& x);
   int is_difference(Expr x, const Point& p) const;
   void differences();
   Piece lift(size_t component, Sym target, bool accumulate, Expr without = {});

@@ -275,22 +275,22 @@ static void causal_task(const int64* words, int64 task) {
         st(m + i, v_max(total[0][c], total[1][c]));
       }
     }
-    // rho_next = max(rho[i], m[i] * 0.1767766952966369): point
+    // rho_next = max(rho[i], m[i]): point
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(rho_next + i, v_max(ld(rho + i), 0.17677669f * ld(m + i)));
+        st(rho_next + i, v_max(ld(rho + i), ld(m + i)));
       }
     }
-    // r = where(rho[i] != rho_next[i], exp2((rho[i] - rho_next[i]) * 1.4426950408889634), 1)
+    // r = where(rho[i] != rho_next[i], exp2((rho[i] - rho_next[i]) * 0.25503486164919736), 1)
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
         const vf t0 = ld(rho + i);
         const vf t1 = ld(rho_next + i);
-        st(r + i, select(t0 != t1, v_exp2(1.442695f * (t0 - t1)), splat(1.0f)));
+        st(r + i, select(t0 != t1, v_exp2(0.25503486f * (t0 - t1)), splat(1.0f)));
       }
     }
     // l = l[i] * r[i]: repair
@@ -319,22 +319,22 @@ static void causal_task(const int64* words, int64 task) {
         st(rho + i, ld(rho_next + i));
       }
     }
-    // g = where(rho[i] == -inf, 0, rho[i] * 1.4426950408889634)
+    // g = where(rho[i] == -inf, 0, rho[i])
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
         const vf t0 = ld(rho + i);
-        st(g + i, select(t0 == -__builtin_inff(), splat(0.0f), 1.442695f * t0));
+        st(g + i, select(t0 == -__builtin_inff(), splat(0.0f), t0));
       }
     }
-    // S = exp2(S[i, j] * 0.25503486164919736 - g[i]): exp(S - rho)
+    // S = exp2((S[i, j] - g[i]) * 0.25503486164919736): exp(S - rho)
     for (int64 p = 0; p * 24 < ni; ++p) {
       for (int64 j = 0; j < nj; ++j) {
         UNROLL
         for (int c = 0; c < 3; ++c) {
           const int64 i = p * 24 + c * 8;
-          st(S + p * 1536 + j * 24 + c * 8, v_exp2(0.25503486f * ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+          st(S + p * 1536 + j * 24 + c * 8, v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i))));
         }
       }
     }
@@ -421,22 +421,22 @@ static void causal_task(const int64* words, int64 task) {
         st(m + i, v_max(total[0][c], total[1][c]));
       }
     }
-    // rho_next = max(rho[i], m[i] * 0.1767766952966369): point
+    // rho_next = max(rho[i], m[i]): point
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(rho_next + i, v_max(ld(rho + i), 0.17677669f * ld(m + i)));
+        st(rho_next + i, v_max(ld(rho + i), ld(m + i)));
       }
     }
-    // r = where(rho[i] != rho_next[i], exp2((rho[i] - rho_next[i]) * 1.4426950408889634), 1)
+    // r = where(rho[i] != rho_next[i], exp2((rho[i] - rho_next[i]) * 0.25503486164919736), 1)
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
         const vf t0 = ld(rho + i);
         const vf t1 = ld(rho_next + i);
-        st(r + i, select(t0 != t1, v_exp2(1.442695f * (t0 - t1)), splat(1.0f)));
+        st(r + i, select(t0 != t1, v_exp2(0.25503486f * (t0 - t1)), splat(1.0f)));
       }
     }
     // l = l[i] * r[i]: repair
@@ -465,22 +465,22 @@ static void causal_task(const int64* words, int64 task) {
         st(rho + i, ld(rho_next + i));
       }
     }
-    // g = where(rho[i] == -inf, 0, rho[i] * 1.4426950408889634)
+    // g = where(rho[i] == -inf, 0, rho[i])
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
         const vf t0 = ld(rho + i);
-        st(g + i, select(t0 == -__builtin_inff(), splat(0.0f), 1.442695f * t0));
+        st(g + i, select(t0 == -__builtin_inff(), splat(0.0f), t0));
       }
     }
-    // S = exp2(S[i, j] * 0.25503486164919736 - g[i]): exp(S - rho)
+    // S = exp2((S[i, j] - g[i]) * 0.25503486164919736): exp(S - rho)
     for (int64 p = 0; p * 24 < ni; ++p) {
       for (int64 j = 0; j < nj_2; ++j) {
         UNROLL
         for (int c = 0; c < 3; ++c) {
           const int64 i = p * 24 + c * 8;
-          st(S + p * 1536 + j * 24 + c * 8, v_exp2(0.25503486f * ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+          st(S + p * 1536 + j * 24 + c * 8, v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i))));
         }
       }
     }

@@ -130,11 +130,11 @@ static void softmax_task(const int64* words, int64 task) {
     }
     rho = max_lanes(v_max((v_max(total[0], total[1])), (v_max(total[2], total[3]))));
   }
-  // g = where(rho[] == -inf, 0, rho[] * 1.4426950408889634)
-  g = rho == -__builtin_inff() ? 0.0f : 1.442695f * rho;
-  // E = exp2(X[j] * 1.4426950408889634 - g[]): exp(X - rho)
+  // g = where(rho[] == -inf, 0, rho[])
+  g = rho == -__builtin_inff() ? 0.0f : rho;
+  // E = exp2((X[j] - g[]) * 1.4426950408889634): exp(X - rho)
   for (int64 j = 0; j < size_j; j += 8) {
-    st(E + j, v_exp2(1.442695f * load_real(X + r * X_r + j * X_j, X_j, size_j - j) - g));
+    st(E + j, v_exp2(1.442695f * (load_real(X + r * X_r + j * X_j, X_j, size_j - j) - g)));
   }
   // l = sum[j](E[j]): sum exp(X - rho)
   {

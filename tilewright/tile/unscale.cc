@@ -1,0 +1,90 @@
+#include "tilewright/tile/unscale.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/tile/machine_form.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright {
+namespace {
+
+/// The positive scalar factor of u, or 1.
+Expr scale_of(Expr u) {
+  if (!u.is(Op::Mul)) return 1;
+  std::vector<Expr> scalars;
+  for (Expr f : u.args())
+    if (is_scalar(f)) scalars.push_back(f);
+  if (scalars.empty() || scalars.size() == u.args().size()) return 1;
+  Expr scale = simplify(make(Op::Mul, scalars));
+  return provably_positive(scale) ? scale : Expr(1);
+}
+
+bool is_comparison(Expr e) { return e.is(Op::Lt) || e.is(Op::Le) || e.is(Op::Eq) || e.is(Op::Ne); }
+bool is_infinite(Expr e) { return e.number() && std::isinf(*e.number()); }
+
+}  // namespace
+
+Derivation points_without_scale(const Program& elaborated, Derivation d) {
+  std::map<Sym, Expr> scales;  // of ρ and ρ'
+  for (Pass& pass : d.passes)
+    for (Point& p : pass.state.points) {
+      if (!p.exponential || p.kind == Point::Kind::Mean) continue;
+      const Expr u = simplify(bake(elaborated.axes, p.u)), scale = scale_of(u);
+      if (scale.is_constant(1)) continue;
+      p.u = simplify(u / scale);
+      p.scale = scale;
+      scales[p.var] = scales[p.next] = scale;
+    }
+  if (scales.empty()) return d;
+  auto scaled = [&](Expr& e) {
+    if (!e) return;
+    std::map<Expr, Expr> held;  // scale·read -> read
+    Expr after = rewrite(e, [&](Expr x) -> Expr {
+      if (x.is(Op::Read)) {
+        auto it = scales.find(x->sym);
+        if (it == scales.end()) return x;
+        Expr value = it->second * x;
+        held[value] = x;
+        return value;
+      }
+      // Points are compared as they are held: with one another, and with what they are at first.
+      if (is_comparison(x)) {
+        std::vector<Expr> sides = x.args();
+        std::set<Expr> factors;
+        for (Expr& side : sides) {
+          if (is_infinite(side)) continue;
+          auto it = held.find(side);
+          if (it == held.end()) return x;
+          factors.insert(scales.at(it->second->sym));
+          side = it->second;
+        }
+        if (factors.size() == 1) return with_args(x, sides);
+      }
+      return x;
+    });
+    if (after != e) e = simplify(bake(elaborated.axes, after));
+  };
+  for (Reduction& r : d.cascade.reductions) {
+    scaled(r.body);
+    scaled(r.present);
+  }
+  for (CascadeOutput& o : d.cascade.outputs) scaled(o.value);
+  for (Pass& pass : d.passes) {
+    for (Point& p : pass.state.points) {
+      scaled(p.u);
+      scaled(p.present);
+    }
+    for (Component& c : pass.state.components) {
+      scaled(c.lift);
+      scaled(c.present);
+      for (RepairTerm& t : c.repair) scaled(t.factor);
+    }
+  }
+  for (Expr& e : d.finish) scaled(e);
+  return d;
+}
+
+}  // namespace tilewright

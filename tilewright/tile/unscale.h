@@ -1,0 +1,14 @@
+// Inside of build_tiles: points kept without their scalar factor.
+#pragma once
+#include "tilewright/derive/state.h"
+
+namespace tilewright {
+
+/// The derivation with each exponential maximum or minimum of u = c·v, c a positive scalar, held as the extremum
+/// of v: the point's u becomes v, its scale c, and every read of ρ or ρ' becomes c times the read of what is held.
+/// max(c·v) = c·max(v), so every value stays what it was. What it gains: v − ρ is exact for the largest element,
+/// however large it is, where c·v − c·ρ keeps the rounding of c·ρ (a row of scores near −1e30 would come out as
+/// NaN), and the extremum of a chunk needs no product.
+Derivation points_without_scale(const Program& elaborated, Derivation d);
+
+}  // namespace tilewright
