@@ -11,7 +11,7 @@ namespace tilewright::cli {
 
 namespace {
 
-std::vector<std::string> verbs_of(const CLI::App& app) {
+std::vector<std::string> verb_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(verb->get_name());
@@ -26,9 +26,9 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
       fmt::format("see tilewright {}--help", chosen.empty() ? "" : verb.get_name() + " ");
   const std::vector<std::string> rest = app.remaining(true);
   if (chosen.empty() && !rest.empty() && rest[0][0] != '-') {
-    const std::string near = nearest_name(rest[0], verbs_of(app));
+    const std::string near = nearest_name(rest[0], verb_names(app));
     throw UserError(Span{}, fmt::format("no verb is called `{}`", rest[0]),
-                    near.empty() ? fmt::format("verbs are {}", fmt::join(verbs_of(app), ", "))
+                    near.empty() ? fmt::format("verbs are {}", fmt::join(verb_names(app), ", "))
                                  : fmt::format("did you mean `{}`?", near));
   }
   for (const std::string& item : rest) {
@@ -41,7 +41,7 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
   }
   if (!rest.empty()) throw UserError(Span{}, fmt::format("`{}` is not expected here", rest[0]), help);
   if (chosen.empty())
-    throw UserError(Span{}, "no verb is given", fmt::format("verbs are {}", fmt::join(verbs_of(app), ", ")));
+    throw UserError(Span{}, "no verb is given", fmt::format("verbs are {}", fmt::join(verb_names(app), ", ")));
   const std::string what = e.what(), option = what.substr(0, what.find_first_of(": "));
   if (what.find("At Most") != std::string::npos)
     throw UserError(Span{}, fmt::format("{} is given twice", option), "give it once");
