@@ -90,6 +90,12 @@ std::map<std::string, std::string> write_outputs(const Options& o, const Session
   return files;
 }
 
+std::string plan_lines(const Session& s) {
+  std::string text;
+  for (char c : s.kernel().last_plan()) text += c == '\n' ? "\n         " : std::string(1, c);
+  return text;
+}
+
 std::string sizes_text(const Program& p, const Sizes& sizes) {
   std::string text;
   for (const Axis& a : p.axes)

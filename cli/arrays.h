@@ -13,6 +13,8 @@ Session make_session(const Program& p, const CompileOptions& c, const SessionOpt
 Timing run_session(Session& session, int warmup, int repeat);
 /// Writes the outputs that --output names; returns name -> file.
 std::map<std::string, std::string> write_outputs(const Options& o, const Session& s);
+/// The plan of the last run behind "  plan   ", of several kernels a line for each.
+std::string plan_lines(const Session& s);
 /// "b=1 h=8 …" of every axis.
 std::string sizes_text(const Program& p, const Sizes& sizes);
 

@@ -61,7 +61,7 @@ void add_check(CLI::App& app, int& status) {
         return passed ? 0 : 1;
       }
       put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target),
-                      sizes_text(p, session.sizes()), session.kernel().last_plan()));
+                      sizes_text(p, session.sizes()), plan_lines(session)));
       for (const OutputCheck& c : checks) {
         put(fmt::format("  {:<6} {}  error {:.3g}  tolerance {:.3g}  {} elements{}\n", c.name,
                         c.comparison.passed ? "passed" : "FAILED", c.comparison.error, c.comparison.tolerance,

@@ -3,6 +3,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "tilewright/derive/json.h"
+#include "tilewright/driver/compiled.h"
 
 namespace tilewright::cli {
 
@@ -19,15 +20,24 @@ void add_derive(CLI::App& app, int& status) {
     status = [&] {
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
-      const Compilation c = [&] {
+      const CompiledProgram c = [&] {
         Progress progress("deriving");
-        return analyse(p, compile_options(*o, p));
+        return compile_program(p, compile_options(*o, p));
       }();
-      if (o->json) {
-        put_json(to_json(c.elaborated, c.derivation));
-      } else {
-        put(to_text(c.elaborated, c.derivation));
+      nlohmann::ordered_json several;
+      for (size_t k = 0; k < c.kernels.size(); ++k) {
+        const Compilation& kernel = c.kernels[k];
+        if (!o->json) {
+          put(heading(c, k, "#") + to_text(kernel.elaborated, kernel.derivation));
+        } else if (!c.several()) {
+          put_json(to_json(kernel.elaborated, kernel.derivation));
+        } else {
+          nlohmann::ordered_json one{{"kernel", c.name_of(k)}};
+          one.update(to_json(kernel.elaborated, kernel.derivation));
+          several["kernels"].push_back(one);
+        }
       }
+      if (o->json && c.several()) put_json(several);
       return 0;
     }();
   });

@@ -6,13 +6,14 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "tilewright/driver/compiled.h"
 #include "tilewright/program/elaborate.h"
 
 namespace tilewright::cli {
 
 namespace {
 
-const std::vector<std::string> kStages = {"program", "plan", "tile", "mapped", "source"};
+const std::vector<std::string> kStages = {"program", "kernels", "plan", "tile", "mapped", "source"};
 
 /// The plan that the given sizes choose; without sizes the last one, which has no condition.
 const Plan& chosen_plan(const Compilation& c, const std::map<std::string, int64_t>& sizes) {
@@ -27,6 +28,40 @@ const Plan& chosen_plan(const Compilation& c, const std::map<std::string, int64_
   return c.plans.back().plan;
 }
 
+/// One kernel at a stage behind the plan.
+std::string emitted(const Compilation& c, const Plan& plan, const CompileOptions& options,
+                    const std::string& stage, const std::string& layout, bool canonical,
+                    std::vector<PassTime>& times) {
+  const TileProgram tiles = lower(c, plan, &times);
+  if (stage == "tile") return print(c.elaborated, tiles, canonical);
+  Target target = options.target;
+  if (target == Target::Interp || target == Target::InterpMapped) target = options.mapping;
+  const MappedProgram mapped = lower_mapped(
+      c, tiles, target, layout == "aligned" ? LayoutClass::Aligned : LayoutClass::General, &times);
+  return stage == "mapped" ? print(c.elaborated, mapped) : lower_source(c, mapped, &times);
+}
+
+/// The arrays between kernels: what they take, where they lie and when they live.
+nlohmann::json workspace_json(const CompiledProgram& c) {
+  nlohmann::json j{{"alignment", workspace_alignment},
+                   {"regions", c.workspaces.regions.size()},
+                   {"arrays", nlohmann::json::array()}};
+  for (size_t k = 0; k < c.partition.arrays.size(); ++k) {
+    const StoredArray& a = c.partition.arrays[k];
+    nlohmann::json axes = nlohmann::json::array();
+    for (Sym s : a.axes()) axes.push_back(s.name());
+    j["arrays"].push_back({{"name", a.sym.name()},
+                           {"dtype", name(a.dtype)},
+                           {"axes", axes},
+                           {"output", a.output},
+                           {"bytes", to_string(c.workspaces.bytes[k])},
+                           {"region", c.workspaces.region[k] + 1},
+                           {"from", a.from + 1},
+                           {"until", a.until + 1}});
+  }
+  return j;
+}
+
 }  // namespace
 
 void add_emit(CLI::App& app, int& status) {
@@ -35,15 +70,15 @@ void add_emit(CLI::App& app, int& status) {
   auto layout = std::make_shared<std::string>("aligned");
   auto timings = std::make_shared<bool>(false);
   auto canonical = std::make_shared<bool>(false);
-  CLI::App* verb =
-      app.add_subcommand("emit", "print the program, plan, tile program, mapped program or source");
+  CLI::App* verb = app.add_subcommand(
+      "emit", "print the program, its kernels, plans, tile programs, mapped programs or source");
   add_common(*verb, *o);
   add_examples(*verb,
                {"tilewright emit examples/pf_causal.tw --stage tile",
                 "tilewright emit examples/pf_causal.tw --stage source --target cuda",
                 "tilewright emit examples/softmax.tw --stage plan --schedule 'stream j=256' --timings"});
   verb->add_option("--stage", *stage, "what to print")
-      ->type_name("program|plan|tile|mapped|source")
+      ->type_name("program|kernels|plan|tile|mapped|source")
       ->capture_default_str();
   verb->add_option("--layout", *layout, "the layout class to map for")
       ->type_name("aligned|general")
@@ -58,33 +93,32 @@ void add_emit(CLI::App& app, int& status) {
       const Program p = load(*o, sizes);
       std::string text;
       std::vector<PassTime> times;
+      nlohmann::json kernels = nlohmann::json::array(), workspace;
       auto progress = std::make_unique<Progress>("compiling");
       if (*stage == "program") {
         text = print(p);
       } else {
         const CompileOptions options = compile_options(*o, p);
-        const Compilation c = analyse(p, options);
-        times = c.times;
-        const Plan& plan = chosen_plan(c, sizes);
-        if (*stage == "plan") {
-          for (const GuardedPlan& g : c.plans) {
-            std::string when;
-            for (const auto& [axis, limit] : g.when.at_most)
-              when += fmt::format("{}size({}) <= {}", when.empty() ? "# when " : " and ", axis.name(), limit);
-            text += fmt::format("{}{}{}\n", when, when.empty() ? "" : "\n", print(p, g.plan));
-          }
-        } else {
-          const TileProgram tiles = lower(c, plan, &times);
-          if (*stage == "tile") {
-            text = print(c.elaborated, tiles, *canonical);
+        const CompiledProgram c = compile_program(p, options);
+        times = c.times();
+        if (*stage == "plan") text = plan_text(c);
+        for (size_t k = 0; k < c.kernels.size(); ++k) {
+          nlohmann::json one{{"kernel", c.name_of(k)}};
+          if (*stage == "plan") {
+            for (const GuardedPlan& g : c.kernels[k].plans)
+              one["plans"].push_back(print(c.kernels[k].program, g.plan));
           } else {
-            Target target = options.target;
-            if (target == Target::Interp || target == Target::InterpMapped) target = options.mapping;
-            const MappedProgram mapped = lower_mapped(
-                c, tiles, target, *layout == "aligned" ? LayoutClass::Aligned : LayoutClass::General, &times);
-            text = *stage == "mapped" ? print(c.elaborated, mapped) : lower_source(c, mapped, &times);
+            const std::string own = *stage == "kernels"
+                                        ? print(c.kernels[k].program)
+                                        : emitted(c.kernels[k], chosen_plan(c.kernels[k], sizes), options,
+                                                  *stage, *layout, *canonical, times);
+            text += heading(c, k, *stage == "source" ? "//" : "#") + own;
+            if (c.several() && !own.empty() && own.back() != '\n') text += "\n";
+            one["text"] = own;
           }
+          kernels.push_back(one);
         }
+        if (c.several()) workspace = workspace_json(c);
       }
       progress.reset();
       if (*timings) {
@@ -97,6 +131,10 @@ void add_emit(CLI::App& app, int& status) {
       }
       if (o->json) {
         nlohmann::json j{{"stage", *stage}, {"text", text}};
+        if (kernels.size() > 1) {
+          j["kernels"] = kernels;
+          j["workspace"] = workspace;
+        }
         for (const PassTime& t : times) j["milliseconds"][t.name] = t.milliseconds;
         put_json(j);
       } else {

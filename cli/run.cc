@@ -6,6 +6,8 @@
 #include "cli/arrays.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "tilewright/driver/compiled.h"
+#include "tilewright/driver/launch.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/model/cost.h"
 
@@ -17,7 +19,7 @@ nlohmann::json level_json(const LevelBytes& b) { return {{"loaded", b.loaded}, {
 
 /// What the interpreter counted, beside the formulas of the model at the same sizes.
 nlohmann::json counts_json(const Session& s) {
-  const Compilation& c = s.kernel().compilation();
+  const CompiledProgram& c = s.kernel().compiled();
   const Counts n = s.kernel().counts();
   nlohmann::json j;
   j["counted"] = {{"memory", level_json(n.memory)},
@@ -28,23 +30,36 @@ nlohmann::json counts_json(const Session& s) {
                   {"peak_registers", n.peak_registers},
                   {"chunks_visited", n.chunks_visited},
                   {"chunks_total", n.chunks_total}};
-  for (const GuardedPlan& g : c.plans) {
-    if (!g.when.admits(s.sizes())) continue;
-    const TileProgram t = lower(c, g.plan);
-    const Cost cost = tilewright::cost(c.elaborated, t);
-    Sizes sizes = s.sizes();
-    for (const Axis& a : t.axes)
-      if (a.size && !sizes.count(a.index.size())) sizes[a.index.size()] = evaluate_integer(a.size, sizes);
-    auto entry = [&](Expr e) {
-      return nlohmann::json{{"formula", to_string(e)}, {"value", evaluate_integer(e, sizes)}};
-    };
-    j["formulas"] = {
-        {"memory_loaded", entry(cost.memory.loaded)},  {"memory_stored", entry(cost.memory.stored)},
-        {"shared_loaded", entry(cost.shared.loaded)},  {"shared_stored", entry(cost.shared.stored)},
-        {"peak_shared", entry(cost.peak_shared)},      {"peak_registers", entry(cost.peak_registers)},
-        {"chunks_visited", entry(cost.chunks_visited)}};
-    break;
+  // Several kernels: bytes add up, peaks are those of the largest.
+  Sizes sizes = s.sizes();
+  Cost sum;
+  for (const Compilation& kernel : c.kernels) {
+    for (const GuardedPlan& g : kernel.plans) {
+      if (!g.when.admits(s.sizes())) continue;
+      const TileProgram t = lower(kernel, g.plan);
+      const Cost cost = tilewright::cost(kernel.elaborated, t);
+      bind_added_axes(kernel.program.axes, sizes);
+      bind_added_axes(t.axes, sizes);
+      const auto add = [](Expr& to, Expr e) { to = to ? simplify(to + e) : e; };
+      const auto most = [](Expr& to, Expr e) { to = to ? simplify(max(to, e)) : e; };
+      add(sum.memory.loaded, cost.memory.loaded);
+      add(sum.memory.stored, cost.memory.stored);
+      add(sum.shared.loaded, cost.shared.loaded);
+      add(sum.shared.stored, cost.shared.stored);
+      most(sum.peak_shared, cost.peak_shared);
+      most(sum.peak_registers, cost.peak_registers);
+      add(sum.chunks_visited, cost.chunks_visited);
+      break;
+    }
   }
+  const auto entry = [&](Expr e) {
+    return nlohmann::json{{"formula", to_string(e)}, {"value", evaluate_integer(e, sizes)}};
+  };
+  j["formulas"] = {
+      {"memory_loaded", entry(sum.memory.loaded)},  {"memory_stored", entry(sum.memory.stored)},
+      {"shared_loaded", entry(sum.shared.loaded)},  {"shared_stored", entry(sum.shared.stored)},
+      {"peak_shared", entry(sum.peak_shared)},      {"peak_registers", entry(sum.peak_registers)},
+      {"chunks_visited", entry(sum.chunks_visited)}};
   return j;
 }
 
@@ -107,7 +122,7 @@ void add_run(CLI::App& app, int& status) {
         return 0;
       }
       put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target),
-                      sizes_text(p, session.sizes()), session.kernel().last_plan()));
+                      sizes_text(p, session.sizes()), plan_lines(session)));
       if (interpreted) {
         put(fmt::format("  interpreted in {:.1f} ms\n", t.median));
       } else {

@@ -40,7 +40,8 @@ TW_API tw_kernel* tw_compile(const char* source, const char* target, const char*
 /* Runs; `arrays` holds every input and output. */
 TW_API int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw_value* values,
                   int32_t n_values, void* stream);
-/* JSON with inputs, outputs, plans. Valid until the kernel is freed. */
+/* JSON with inputs, outputs and plans, each with the kernel that it belongs to (a program may take several, which run
+ * one after another). Valid until the kernel is freed. */
 TW_API const char* tw_describe(tw_kernel* kernel);
 TW_API void tw_free(tw_kernel* kernel);
 TW_API const char* tw_last_error(void);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/command.h"
+#include "tilewright/driver/compiled.h"
 #include "tilewright/driver/session.h"
 
 namespace tilewright::testing {
@@ -146,6 +147,40 @@ TEST(Library, GroupedCausalAttentionWithASplit) {
   EXPECT_EQ(out, "2 launches\n");
   EXPECT_EQ(read(folder + "/O"), bytes_of(s.outputs().at("O")));
   EXPECT_EQ(read(folder + "/L"), bytes_of(s.outputs().at("L")));
+}
+
+// Three kernels: two arrays between them that follow one another in one region, one that is an output too, an axis made of two, a param that one kernel reads alone.
+const char kChain[] =
+    "axis i, k, g, c, f\nparam t : f32 = 2\ninput x[i, c] : f32\ninput A[c, (k g)] : f32\ninput B[(k g), f] "
+    ": f32\n"
+    "input C[f, c] : f32\n"
+    "q[i, k, g] = sum[c](x * A[c, (k g)])\nh[i, f] = tanh(t * sum[k, g](q * B[(k g), f]))\n"
+    "y[i, c] = x + sum[f](h * C)\noutput y : f32, h[f, i] : f32\n";
+
+TEST(Library, SeveralKernels) {
+  const std::string folder = built(kChain);
+  Session s = session_of(kChain, {{"i", 50}, {"k", 2}, {"g", 3}, {"c", 20}, {"f", 70}}, "", {{"t", 0.5}});
+  ASSERT_EQ(s.kernel().compiled().kernels.size(), 3u);
+  s.run(0, 1);
+  for (const OutputCheck& c : s.check()) EXPECT_TRUE(c.comparison.passed) << c.name << c.comparison.reason;
+  for (const auto& [name, a] : s.inputs()) save(folder + "/" + name, a);
+  const std::string out = run_c(folder, R"C(
+  a.size_i = 50, a.size_k = 2, a.size_g = 3, a.size_c = 20, a.size_f = 70, a.t = 0.5;
+  a.x = load("x", 4L * 50 * 20), a.A = load("A", 4L * 20 * 6), a.B = load("B", 4L * 6 * 70);
+  a.C = load("C", 4L * 70 * 20), a.y = malloc(4 * 50 * 20), a.h = malloc(4 * 50 * 70);
+  a.parallel_for = two_threads, a.pool = &launches;
+  status = x(&a);
+  if (status) puts(x_message(status));
+  save("y", a.y, 4L * 50 * 20);
+  save("h", a.h, 4L * 50 * 70);
+  a.size_i = 0;
+  if (x(&a)) puts("failed");
+  a.size_i = 50, a.C = NULL;
+  puts(x_message(x(&a)));
+)C");
+  EXPECT_EQ(out, "an array that is not empty is NULL\n3 launches\n");
+  EXPECT_EQ(read(folder + "/y"), bytes_of(s.outputs().at("y")));
+  EXPECT_EQ(read(folder + "/h"), bytes_of(s.outputs().at("h")));
 }
 
 // The size of one axis follows from another; a param is an integer; a table is read at indices that may lie outside; names are words of C.

@@ -119,7 +119,8 @@ TEST_F(CommandErrors, Values) {
   EXPECT_EQ(refused({"run", "s.tw", "--target", "opencl"}),
             "error: no target is called `opencl`\n  help: choose one of cpu, cuda, interp, interp-mapped\n");
   EXPECT_EQ(refused({"emit", "s.tw", "--stage", "asm"}),
-            "error: no stage is called `asm`\n  help: choose one of program, plan, tile, mapped, source\n");
+            "error: no stage is called `asm`\n  help: choose one of program, kernels, plan, tile, mapped, "
+            "source\n");
   EXPECT_EQ(refused({"emit", "s.tw", "--layout", "packed"}),
             "error: no layout class is called `packed`\n  help: choose one of aligned, general\n");
   EXPECT_EQ(refused({"cache", "empty"}),

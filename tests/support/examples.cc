@@ -15,6 +15,8 @@ Program example(const std::string& name, DType dtype, const std::map<std::string
   o.literal_sizes = literal_sizes;
   for (const Input& in : written.inputs)
     if (is_float(in.dtype)) o.dtypes[in.sym.name()] = dtype;
+  for (const Definition& d : written.definitions)
+    if (d.dtype && is_float(*d.dtype)) o.dtypes[d.sym.name()] = dtype;
   for (const Output& out : written.outputs)
     if (is_float(out.dtype)) o.dtypes[out.sym.name()] = dtype;
   return load_program(path, o);

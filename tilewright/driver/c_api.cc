@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tilewright/driver/kernel.h"
+#include "tilewright/driver/compiled.h"
 
 using namespace tilewright;
 
@@ -81,7 +81,7 @@ std::vector<std::string> axis_names(const std::vector<Dim>& dims) {
 }
 
 std::string describe(const Kernel& k) {
-  const Program& p = k.compilation().program;
+  const Program& p = k.compiled().program;
   nlohmann::json j;
   j["name"] = p.name;
   for (const Input& in : p.inputs)
@@ -89,11 +89,13 @@ std::string describe(const Kernel& k) {
         {{"name", in.sym.name()}, {"dtype", name(in.dtype)}, {"dims", axis_names(in.dims)}});
   for (const Output& o : p.outputs)
     j["outputs"].push_back({{"name", o.sym.name()}, {"dtype", name(o.dtype)}, {"dims", axis_names(o.dims)}});
-  for (const GuardedPlan& g : k.compilation().plans) {
-    nlohmann::json when = nlohmann::json::object();
-    for (const auto& [axis, limit] : g.when.at_most) when[axis.name()] = limit;
-    j["plans"].push_back({{"at_most", when}, {"schedule", print(p, g.plan)}});
-  }
+  const CompiledProgram& c = k.compiled();
+  for (size_t n = 0; n < c.kernels.size(); ++n)
+    for (const GuardedPlan& g : c.kernels[n].plans) {
+      nlohmann::json when = nlohmann::json::object();
+      for (const auto& [axis, limit] : g.when.at_most) when[axis.name()] = limit;
+      j["plans"].push_back({{"kernel", c.name_of(n)}, {"at_most", when}, {"schedule", print(p, g.plan)}});
+    }
   return j.dump();
 }
 
@@ -124,7 +126,7 @@ int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw
     if (kernel == nullptr) mistake("no kernel was given", "pass what tw_compile returned");
     if ((arrays == nullptr && n_arrays > 0) || (values == nullptr && n_values > 0))
       mistake("a count without an array", "pass the array or a count of 0");
-    const Program& p = kernel->kernel->compilation().program;
+    const Program& p = kernel->kernel->compiled().program;
     std::map<std::string, Tensor> inputs, outputs;
     for (int32_t k = 0; k < n_arrays; ++k) {
       const tw_array& a = arrays[k];

@@ -2,230 +2,127 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 
-#include "tilewright/driver/launch.h"
-#include "tilewright/expr/simplify.h"
-#include "tilewright/map/interpreter.h"
-#include "tilewright/runtime/compile.h"
+#include "tilewright/driver/compiled.h"
+#include "tilewright/driver/launcher.h"
 #include "tilewright/runtime/cuda.h"
-#include "tilewright/runtime/pool.h"
 
 namespace tilewright {
 
-namespace {
-
-/// A plan brought to machine code for one layout class.
-struct Variant {
-  MappedProgram mapped;
-  std::shared_ptr<CpuModule> cpu;
-  std::unique_ptr<cuda::Module> gpu;
-  std::vector<void*> functions;                           ///< one for each kernel
-  std::vector<std::unique_ptr<cuda::DeviceBuffer>> work;  ///< workspaces, grown as needed
-};
-
-}  // namespace
-
 struct Kernel::Impl {
-  Compilation compilation;
+  CompiledProgram compiled;
   CompileOptions options;
   std::mutex mutex;
-  std::map<size_t, TileProgram> tiles;  ///< by plan
-  std::map<std::pair<size_t, LayoutClass>, Variant> variants;
-  std::unique_ptr<cuda::DeviceBuffer> dummy;  ///< what maps of empty arrays point at
-  Counts counts;
-  std::string last_plan;
+  std::vector<Launcher> launchers;
+  std::unique_ptr<char[]> host_memory;  ///< of the workspace, grown as needed
+  int64_t host_bytes = 0;
+  std::unique_ptr<cuda::DeviceBuffer> device_memory;
 
-  Target mapping() const { return options.target == Target::InterpMapped ? options.mapping : options.target; }
-
-  /// Kernels on a GPU have no way yet to report an index that turns out to lie outside its array, so reads that are not proved inside are left to the other targets, which do.
-  void refuse_checked_reads(const TileProgram& t) const {
-    if (options.target != Target::Cuda) return;
-    std::function<void(const Body&)> visit = [&](const Body& body) {
-      for (const Stmt& s : body) {
-        if (const auto* load = std::get_if<Load>(&s.node); load != nullptr && load->present) {
-          const Input* in = compilation.elaborated.input(load->tensor);
-          throw UserError(in == nullptr ? Span{} : in->span,
-                          fmt::format("`{}` is read at an index that is not proved to lie inside it, which "
-                                      "--target {} does not support yet",
-                                      load->tensor.name(), name(options.target)),
-                          "use --target cpu, or write the index so that its range follows from the axes");
-        }
-        if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
-        if (const auto* when = std::get_if<When>(&s.node)) visit(when->body);
+  /// Memory for the arrays between kernels, at a multiple of their alignment.
+  char* workspace(int64_t bytes) {
+    if (options.target == Target::Cuda) {
+      cuda::use_device(options.device);
+      if (!device_memory || device_memory->bytes() < bytes) {
+        if (device_memory) cuda::synchronize();  // an earlier launch may still use the smaller one
+        device_memory = std::make_unique<cuda::DeviceBuffer>(std::max<int64_t>(bytes, 16));
       }
+      return static_cast<char*>(device_memory->data());
+    }
+    if (host_bytes < bytes + workspace_alignment) {
+      host_memory.reset();
+      host_bytes = 0;
+      host_memory.reset(new char[static_cast<size_t>(bytes + workspace_alignment)]);
+      host_bytes = bytes + workspace_alignment;
+    }
+    const auto address = reinterpret_cast<uintptr_t>(host_memory.get());
+    const auto step = static_cast<uintptr_t>(workspace_alignment);
+    return reinterpret_cast<char*>((address + step - 1) / step * step);
+  }
+
+  /// The arrays of one part: those of the call, and the arrays between kernels in their places.
+  Bound bound_of(const Program& part, const Bound& whole, const WorkspaceLayout& layout, char* memory) const {
+    Bound b;
+    b.sizes = whole.sizes;
+    bind_added_axes(part.axes, b.sizes);
+    const auto place = [&](Sym sym, const std::vector<Dim>& dims, DType dtype) {
+      for (size_t k = 0; k < compiled.partition.arrays.size(); ++k) {
+        const StoredArray& a = compiled.partition.arrays[k];
+        if (a.sym != sym || a.output) continue;
+        Tensor t;
+        t.dtype = dtype;
+        t.data = memory + layout.offset[k];
+        t.shape = shape_of(dims, b.sizes);
+        t.strides = row_major(t.shape);
+        b.tensors[sym] = t;
+        return;
+      }
+      b.tensors[sym] = whole.tensors.at(sym);
     };
-    for (const TileKernel& k : t.kernels) visit(k.body);
+    for (const Input& in : part.inputs) place(in.sym, in.dims, in.dtype);
+    for (const Output& o : part.outputs) place(o.sym, o.dims, o.dtype);
+    return b;
   }
 
-  const TileProgram& tile_program(size_t plan) {
-    auto it = tiles.find(plan);
-    if (it == tiles.end())
-      it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
-    refuse_checked_reads(it->second);
-    return it->second;
-  }
-
-  Variant& variant(size_t plan, LayoutClass layout) {
-    const auto key = std::make_pair(plan, layout);
-    auto it = variants.find(key);
-    if (it != variants.end()) return it->second;
-    Variant v;
-    v.mapped = lower_mapped(compilation, tile_program(plan), mapping(), layout, &compilation.times);
-    return variants.emplace(key, std::move(v)).first->second;
-  }
-
-  /// Machine code of a variant, made on first use.
-  void finish(Variant& v) {
-    if (!v.functions.empty() || v.mapped.kernels.empty()) return;
-    const std::string source = lower_source(compilation, v.mapped, &compilation.times);
-    if (options.target == Target::Cpu) {
-      v.cpu = CpuModule::load(source, v.mapped.machine.vector.flags);
-      for (const MappedKernel& k : v.mapped.kernels)
-        v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(k.name)));
-    } else {
-      const cuda::DeviceInfo device = cuda::device_info(options.device);
-      if (device.major != 9)
-        throw UserError(Span{},
-                        fmt::format("{} has compute capability {}.{}; kernels are emitted for 9.0",
-                                    device.name, device.major, device.minor),
-                        "run on a Hopper GPU, or choose --target cpu");
-      v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, "sm_90a"));
-      for (const MappedKernel& k : v.mapped.kernels)
-        v.functions.push_back(v.gpu->function(k.name, k.local_bytes()));
-    }
-  }
-
-  std::pair<size_t, LayoutClass> choose(const Bound& b) {
-    size_t plan = 0;
-    while (plan < compilation.plans.size() && !compilation.plans[plan].when.admits(b.sizes)) ++plan;
-    if (plan == compilation.plans.size()) {
-      std::string limits;
-      for (const auto& [axis, limit] : compilation.plans.back().when.at_most)
-        limits +=
-            fmt::format("{} is {}, the plan holds at most {}", axis.name(), b.sizes.at(axis.size()), limit);
-      throw UserError(Span{}, "no plan admits these sizes: " + limits,
-                      "drop the schedule, raise the capacity, or stream the axis");
-    }
-    const LayoutClass layout = admits(variant(plan, LayoutClass::Aligned).mapped.layout, b)
-                                   ? LayoutClass::Aligned
-                                   : LayoutClass::General;
-    return {plan, layout};
-  }
-
-  void launch_gpu(Variant& v, Bound& b, void* stream) {
-    for (const auto& [size, length] : b.sizes)
-      if (length >= (int64_t{1} << 31) - 4096)
-        throw UserError(
-            Span{},
-            fmt::format("size({}) is {}, and indices along an axis are 32-bit on a GPU", size.name(), length),
-            "keep each axis under 2147479552, or use --target cpu");
-    cuda::use_device(options.device);
-    if (!dummy) dummy = std::make_unique<cuda::DeviceBuffer>(1024);
-    bind_workspaces(v, b, [&](size_t k, int64_t size) {
-      if (v.work.size() <= k) v.work.resize(k + 1);
-      if (!v.work[k] || v.work[k]->bytes() < size) {
-        cuda::synchronize();  // an earlier launch may still use the smaller one
-        v.work[k] = std::make_unique<cuda::DeviceBuffer>(size);
-      }
-      return v.work[k]->data();
-    });
-    for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
-      const MappedKernel& kernel = v.mapped.kernels[k];
-      const int64_t blocks = blocks_of(kernel, b.sizes);
-      if (blocks == 0) continue;
-      std::vector<cuda::EncodedMap> maps;
-      for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
-      cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b),
-                   stream);
-    }
-  }
-
-  cuda::EncodedMap encode(const MappedKernel& kernel, const TensorMap& m, const Bound& b) const {
-    const Tensor& t = b.tensors.at(m.tensor);
-    std::map<Sym, int64_t> values = b.sizes;
-    for (const Argument& a : kernel.arguments)
-      if (a.kind == Argument::Kind::Stride)
-        values[a.sym] = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim));
-    std::vector<cuda::MapDimension> dims;
-    bool empty = false;
-    for (const TensorMap::Dimension& d : m.dims) {
-      cuda::MapDimension dim{};
-      const int64_t size = evaluate_integer(d.size, values);
-      int64_t stride = d.stride ? evaluate_integer(d.stride, values) * bytes(m.dtype) : bytes(m.dtype);
-      empty = empty || size == 0;
-      if (size <= 1 && stride % 16 != 0)
-        stride = (stride + 15) / 16 * 16;  // never used, but must be well formed
-      if (stride <= 0) stride = 16;
-      dim.size = static_cast<uint64_t>(std::max<int64_t>(1, size));
-      dim.stride_bytes = static_cast<uint64_t>(stride);
-      dim.box = static_cast<uint32_t>(d.box);
-      dims.push_back(dim);
-    }
-    return cuda::encode_map(empty ? dummy->data() : t.data, name(m.dtype), dims, m.swizzle_bytes);
-  }
-
-  template <class Allocate>
-  void bind_workspaces(const Variant& v, Bound& b, const Allocate& allocate) const {
-    for (size_t k = 0; k < v.mapped.workspaces.size(); ++k) {
-      const Workspace& w = v.mapped.workspaces[k];
-      Tensor t;
-      t.dtype = w.dtype;
-      int64_t elements = 1;
-      for (Sym a : w.axes) {
-        t.shape.push_back(b.sizes.at(a.size()));
-        elements *= t.shape.back();
-      }
-      t.strides = row_major(t.shape);
-      t.data = allocate(k, std::max<int64_t>(16, elements * bytes(w.dtype)));
-      b.tensors[w.sym] = t;
-    }
-  }
-
-  void launch_cpu(Variant& v, Bound& b) const {
-    int64_t error = 0;
-    b.error = &error;
-    std::vector<std::vector<char>> work;
-    work.reserve(v.mapped.workspaces.size());
-    bind_workspaces(v, b, [&](size_t, int64_t size) {
-      work.emplace_back(static_cast<size_t>(size) + 64);
-      const auto address = reinterpret_cast<uintptr_t>(work.back().data());
-      return reinterpret_cast<void*>((address + 63) / 64 * 64);
-    });
-    for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
-      struct Context {
-        CpuModule::Entry entry;
-        const int64_t* words;
-      };
-      const std::vector<int64_t> words = words_of(v.mapped.kernels[k], b);
-      Context context{reinterpret_cast<CpuModule::Entry>(v.functions[k]), words.data()};
-      parallel_for(
-          blocks_of(v.mapped.kernels[k], b.sizes), 1, options.threads,
-          [](void* ctx, int64_t begin, int64_t end) {
-            const auto* c = static_cast<const Context*>(ctx);
-            c->entry(c->words, begin, end);
-          },
-          &context);
-      throw_failed_check(error, compilation.program, v.mapped, b.sizes);
+  void run_parts(const Bound& whole, const std::map<std::string, double>& params, void* stream) {
+    const WorkspaceLayout layout = lay_out(compiled.workspaces, whole.sizes);
+    char* memory = layout.bytes > 0 ? workspace(layout.bytes) : nullptr;
+    for (size_t k = 0; k < launchers.size(); ++k) {
+      const Program& part = compiled.kernels[k].program;
+      std::map<std::string, double> given;
+      for (const Param& q : part.params)
+        if (const auto it = params.find(q.sym.name()); it != params.end()) given.insert(*it);
+      Bound b = bound_of(part, whole, layout, memory);
+      launchers[k].run(b, given, stream);
     }
   }
 };
 
 Kernel::Kernel(const Program& p, const CompileOptions& o) : impl_(std::make_unique<Impl>()) {
   impl_->options = o;
-  impl_->compilation = analyse(p, o);
+  impl_->compiled = compile_program(p, o);
+  for (Compilation& c : impl_->compiled.kernels) impl_->launchers.emplace_back(c, impl_->options);
 }
 
 Kernel::~Kernel() = default;
 
-const Compilation& Kernel::compilation() const { return impl_->compilation; }
-Counts Kernel::counts() const { return impl_->counts; }
-std::string Kernel::last_plan() const { return impl_->last_plan; }
+const CompiledProgram& Kernel::compiled() const { return impl_->compiled; }
+
+Counts Kernel::counts() const {
+  Counts sum;
+  const auto add = [](LevelBytes& to, const LevelBytes& b) {
+    to.loaded += b.loaded;
+    to.stored += b.stored;
+  };
+  for (const Launcher& l : impl_->launchers) {
+    const Counts& c = l.counts();
+    add(sum.memory, c.memory);
+    add(sum.shared, c.shared);
+    add(sum.slow_memory, c.slow_memory);
+    add(sum.slow_shared, c.slow_shared);
+    sum.peak_shared = std::max(sum.peak_shared, c.peak_shared);
+    sum.peak_registers = std::max(sum.peak_registers, c.peak_registers);
+    for (const auto& [tensor, bytes] : c.loaded_by_tensor) sum.loaded_by_tensor[tensor] += bytes;
+    sum.chunks_visited += c.chunks_visited;
+    sum.chunks_total += c.chunks_total;
+  }
+  return sum;
+}
+
+std::string Kernel::last_plan() const {
+  if (!impl_->compiled.several()) return impl_->launchers[0].last_plan();
+  std::string text;
+  for (size_t k = 0; k < impl_->launchers.size(); ++k)
+    text += fmt::format("{}kernel {}: {}", k == 0 ? "" : "\n", impl_->compiled.name_of(k),
+                        impl_->launchers[k].last_plan());
+  return text;
+}
 
 void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params,
                  const std::map<std::string, Tensor>& outputs, const std::map<std::string, int64_t>& given,
                  void* stream) {
-  const Program& p = impl_->compilation.program;
+  const Program& p = impl_->compiled.program;
   std::map<std::string, std::vector<int64_t>> shapes;
   auto unknown = [&](const std::string& name, const char* what, const std::vector<std::string>& known) {
     const std::string near = nearest_name(name, known);
@@ -277,58 +174,9 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
   for (const Output& o : p.outputs) check(outputs, o.sym, o.dims, o.dtype, "output", o.span);
 
   std::lock_guard lock(impl_->mutex);
-  if (impl_->options.target == Target::Interp) {
-    const auto plan = [&] {
-      size_t k = 0;
-      while (k + 1 < impl_->compilation.plans.size() && !impl_->compilation.plans[k].when.admits(bound.sizes))
-        ++k;
-      return k;
-    }();
-    if (!impl_->compilation.plans[plan].when.admits(bound.sizes))
-      impl_->choose(bound);  // reports what does not fit
-    std::map<std::string, ArrayView> views;
-    for (const Input& in : p.inputs) {
-      const Tensor& t = bound.tensors.at(in.sym);
-      views[in.sym.name()] = ArrayView{t.dtype, t.data, t.shape, t.strides};
-    }
-    std::map<std::string, MutableArray> results;
-    for (const Output& o : p.outputs) {
-      const Tensor& t = bound.tensors.at(o.sym);
-      results[o.sym.name()] = MutableArray{t.dtype, t.data, t.shape, t.strides};
-    }
-    impl_->counts = interpret(impl_->compilation.elaborated, impl_->tile_program(plan), bound.sizes, views,
-                              params, results);
-    impl_->last_plan = print(p, impl_->compilation.plans[plan].plan);
-    return;
-  }
-  const auto [plan, layout] = impl_->choose(bound);
-  Variant& v = impl_->variant(plan, layout);
-  impl_->last_plan = print(p, impl_->compilation.plans[plan].plan) +
-                     (layout == LayoutClass::Aligned ? "" : "; layout general");
-  if (impl_->options.target == Target::InterpMapped) {
-    std::map<std::string, ArrayView> views;
-    for (const Input& in : p.inputs) {
-      const Tensor& t = bound.tensors.at(in.sym);
-      views[in.sym.name()] = ArrayView{t.dtype, t.data, t.shape, t.strides};
-    }
-    std::map<std::string, MutableArray> results;
-    for (const Output& o : p.outputs) {
-      const Tensor& t = bound.tensors.at(o.sym);
-      results[o.sym.name()] = MutableArray{t.dtype, t.data, t.shape, t.strides};
-    }
-    interpret(impl_->compilation.elaborated, v.mapped, bound.sizes, views, params, results, {},
-              impl_->options.threads > 0 ? impl_->options.threads : default_threads());
-    return;
-  }
-  if (impl_->options.target == Target::Cuda) cuda::use_device(impl_->options.device);
-  impl_->finish(v);
-  bind_added_axes(v.mapped.axes, bound.sizes);
-  bound.scalars = bind_scalars(p, v.mapped.scalars, bound.sizes, params);
-  if (impl_->options.target == Target::Cpu) {
-    impl_->launch_cpu(v, bound);
-  } else {
-    impl_->launch_gpu(v, bound, stream);
-  }
+  if (!impl_->compiled.parted()) return impl_->launchers[0].run(bound, params, stream);
+  bind_scalars(p, {}, bound.sizes, params);  // params that no kernel reads are checked too
+  impl_->run_parts(bound, params, stream);
 }
 
 }  // namespace tilewright

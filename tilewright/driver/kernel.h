@@ -17,12 +17,14 @@ struct PassTime {
   double milliseconds = 0;
 };
 
-/// Everything on the way from text to source for one plan; for `derive`, `emit`, tests.
+/// Everything on the way from text to plans for one kernel; for `derive`, `emit`, tests.
 struct Compilation {
-  Program program;  ///< as parsed
+  Program program;  ///< as parsed; a part of a larger program: elaborated
   Program elaborated;
   Derivation derivation;
   std::vector<GuardedPlan> plans;
+  std::vector<TileProgram>
+      tiles;  ///< of each plan, where they were built to see whether the kernel is accepted
   std::vector<PassTime> times;
 };
 
@@ -36,8 +38,16 @@ struct CompileOptions {
   Sym stream;                     ///< streamed axis; null: the first candidate
 };
 
-/// Parse is done; elaborate, derive and plan.
+/// Parse is done; elaborate, derive and plan as one kernel.
 Compilation analyse(const Program& p, const CompileOptions& o);
+/// The same of an elaborated part of a program, streamed over `stream`. `clauses`: its section of a schedule, or null.
+Compilation analyse_part(const Program& part, Sym stream, const CompileOptions& o,
+                         const ScheduleRange* clauses);
+/// The axes that a program can be streamed over, best first: those it reduces over, else the last of its first output.
+std::vector<Sym> streams_of(const Program& elaborated);
+/// Builds the tiles of every plan and maps them where the target is mapped. UserError where that is refused. `shrink`: plans that
+/// do not fit a task of a CPU are cut until they do.
+void check_lowering(Compilation& c, const CompileOptions& o, bool shrink);
 /// One plan on through tiles, mapping and source. Each is a pass.
 TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>* times = nullptr);
 /// `target` is Cpu or Cuda.
@@ -53,21 +63,23 @@ struct Tensor {
   std::vector<int64_t> shape, strides;  ///< strides in elements; empty: row-major
 };
 
-/// A dispatch table: guards on size class and layout class lead to a plan compiled once on first use. Sizes, strides and params are run-time arguments; no size
-/// compiles anything within a class. Thread safe.
+struct CompiledProgram;
+
+/// A dispatch table for each kernel of a program: guards on size class and layout class lead to a plan compiled once on first use. Sizes, strides and params are
+/// run-time arguments; no size compiles anything within a class. Kernels run one after another; arrays between them lie in one workspace that is kept from run to run. Thread safe.
 class Kernel {
  public:
   Kernel(const Program& p, const CompileOptions& o);
   ~Kernel();
-  const Compilation& compilation() const;
+  const CompiledProgram& compiled() const;
   /// Runs on host arrays (Cpu, Interp, InterpMapped) or device arrays (Cuda, on `stream`, without synchronising). Every input and output by name. Output arrays have the
   /// memory shape of the output. UserError on any mismatch (both shapes named).
   void run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params,
            const std::map<std::string, Tensor>& outputs, const std::map<std::string, int64_t>& sizes = {},
            void* stream = nullptr);
-  /// Counts of the last run on Target::Interp.
+  /// Counts of the last run on Target::Interp, summed over the kernels (peaks: the largest).
   Counts counts() const;
-  /// The plan and layout class the last run used, as text.
+  /// The plan and layout class the last run used, as text; of several kernels a line for each.
   std::string last_plan() const;
 
  private:

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "tilewright/driver/compiled.h"
 #include "tilewright/emit/c_expr.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/checks.h"
@@ -147,7 +148,7 @@ class LibraryWriter : private CPrinter {
       : CPrinter(host_dialect()), program_(p), prefix_(prefix) {
     CompileOptions options = o;
     options.target = Target::Cpu;
-    compilation_ = analyse(p, options);
+    compiled_ = compile_program(p, options);
   }
 
   LibrarySource write() {
@@ -158,7 +159,9 @@ class LibraryWriter : private CPrinter {
     s.header = header();
     // Kernels come first, since the messages of their checks are part of what follows.
     std::string kernels, choice;
-    for (size_t k = 0; k < compilation_.plans.size(); ++k) plan(k, kernels, choice);
+    if (compiled_.parted()) stored_arrays(choice);
+    for (size_t k = 0; k < compiled_.kernels.size(); ++k) kernel(k, kernels, choice);
+    if (compiled_.parted()) line(choice, 1, "return 0;");
     s.source = s.header + "\n" + kernels + kHostHelpers + messages() + defaults() + entry(choice);
     s.flags = "-fvisibility=hidden " + flags_;
     return s;
@@ -218,11 +221,13 @@ class LibraryWriter : private CPrinter {
     DType dtype;
     bool input;
     std::string name, strides;
+    bool given = true;  ///< by the caller; else it lies between kernels
+    std::string pointer() const { return given ? "a->" + name : name; }
   };
 
   void field(Sym sym, const std::vector<Dim>& dims, DType dtype, bool input) {
     const std::string name = fresh(sym.name());
-    arrays_.push_back({sym, dims, dtype, input, name, fresh(name + "_strides")});
+    arrays_.push_back({sym, dims, dtype, input, name, fresh(name + "_strides"), true});
   }
 
   std::string dims_comment(const Array& x) const {
@@ -299,50 +304,120 @@ class LibraryWriter : private CPrinter {
     return s;
   }
 
+  /// The arrays between kernels: one allocation, and where each of them lies in it.
+  void stored_arrays(std::string& text) {
+    const Partition& q = compiled_.partition;
+    std::vector<std::string> regions;
+    for (const WorkspacePlan::Region& r : compiled_.workspaces.regions) {
+      const std::string bytes = fresh("region_bytes");
+      line(text, 1, fmt::format("int64_t {} = 0;", bytes));
+      for (size_t k : r.arrays) {
+        const StoredArray& a = q.arrays[k];
+        const std::string name = fresh(a.sym.name());
+        arrays_.push_back({a.sym, a.dims, a.dtype, false, name, "", false});
+        shape_of_array(text, 1, arrays_.back(), "0");
+        line(text, 1,
+             fmt::format("{0} = host_max({0}, (elements_{1} * {2} + {3}) / {4} * {4});", bytes, name,
+                         tilewright::bytes(a.dtype), workspace_alignment - 1, workspace_alignment));
+      }
+      line(text, 1,
+           fmt::format("if ({} > ((int64_t)1 << 56)) return {};", bytes, static_cast<int>(kLengths)));
+      regions.push_back(bytes);
+    }
+    if (regions.empty()) return;
+    const std::string memory = fresh("between_kernels");
+    line(text, 1, fmt::format("const Workspace {}({});", memory, fmt::join(regions, " + ")));
+    line(text, 1, fmt::format("if (!{}.memory) return {};", memory, static_cast<int>(kMemory)));
+    std::string offset;
+    for (size_t r = 0; r < regions.size(); ++r) {
+      for (size_t k : compiled_.workspaces.regions[r].arrays)
+        line(text, 1,
+             fmt::format("void* const {} = (char*){}.address(){};", array(q.arrays[k].sym).name, memory,
+                         offset));
+      offset += " + " + regions[r];
+    }
+  }
+
+  /// The kernels of one part of the program, or of all of it.
+  void kernel(size_t number, std::string& kernels, std::string& choice) {
+    const Compilation& c = compiled_.kernels[number];
+    current_ = &c;
+    unconditional_ = false;
+    const bool parted = compiled_.parted();
+    if (parted) {
+      line(choice, 1,
+           fmt::format("do {{  // kernel {} of {}: {}", number + 1, compiled_.kernels.size(),
+                       compiled_.name_of(number)));
+      for (const Axis& x : c.program.axes)
+        if (!declared(program_, x)) {
+          names_[x.index.size()] = fresh("size_" + x.name());
+          line(
+              choice, 1,
+              fmt::format("const int64_t {0} = {1}; (void){0};", names_.at(x.index.size()), integer(x.size)));
+        }
+      // A part may take neighbouring dimensions of an array between kernels as one.
+      const auto view = [&](Sym sym, const std::vector<Dim>& dims) {
+        for (Array& x : arrays_)
+          if (x.sym == sym && !x.given) {
+            x.dims = dims;
+            shape_of_array(choice, 1, x, "0");
+            line(choice, 1, fmt::format("(void)elements_{};", x.name));
+          }
+      };
+      for (const Input& in : c.program.inputs) view(in.sym, in.dims);
+      for (const Output& o : c.program.outputs) view(o.sym, o.dims);
+    }
+    const std::string space = parted ? fmt::format("kernel{}_plan", number) : "plan";
+    for (size_t k = 0; k < c.plans.size(); ++k) plan(k, space + std::to_string(k), kernels, choice);
+    if (parted && !unconditional_) line(choice, 1, fmt::format("return {};", static_cast<int>(kNoPlan)));
+    if (parted) line(choice, 1, "} while (0);");
+    unconditional_ = unconditional_ || parted;
+  }
+
   /// The kernels of one plan, in a namespace for each layout class, and the code that chooses and runs them.
-  void plan(size_t number, std::string& kernels, std::string& choice) {
-    const GuardedPlan& g = compilation_.plans[number];
-    const TileProgram tiles = lower(compilation_, g.plan);
+  void plan(size_t number, const std::string& space, std::string& kernels, std::string& choice) {
+    const GuardedPlan& g = current_->plans[number];
+    const TileProgram tiles = lower(*current_, g.plan);
     std::string condition;
     for (const auto& [axis, limit] : g.when.at_most)
       condition += fmt::format("{}{} <= {}", condition.empty() ? "" : " && ", names_.at(axis.size()), limit);
     line(choice, 1, "// " + tilewright::print(program_, g.plan));
     line(choice, 1, condition.empty() ? "{" : fmt::format("if ({}) {{", condition));
-    MappedProgram aligned = lower_mapped(compilation_, tiles, Target::Cpu, LayoutClass::Aligned);
+    MappedProgram aligned = lower_mapped(*current_, tiles, Target::Cpu, LayoutClass::Aligned);
     std::string guards;
     for (const LayoutGuard& l : aligned.layout) {
       const Array& x = array(l.tensor);
-      guards += fmt::format("{}admits(a->{}, {}, shape_{}, strides_{}, elements_{}, {}, {}, {})",
-                            guards.empty() ? "" : " && ", x.name, x.dims.size(), x.name, x.name, x.name,
+      guards += fmt::format("{}admits({}, {}, shape_{}, strides_{}, elements_{}, {}, {}, {})",
+                            guards.empty() ? "" : " && ", x.pointer(), x.dims.size(), x.name, x.name, x.name,
                             bytes(x.dtype), l.align, l.unit_inner);
     }
     if (!guards.empty()) line(choice, 2, fmt::format("if ({}) {{", guards));
-    variant(aligned, fmt::format("plan{}", number), kernels, choice, guards.empty() ? 2 : 3);
+    variant(aligned, space, kernels, choice, guards.empty() ? 2 : 3);
     if (!guards.empty()) {
       line(choice, 2, "}");
-      MappedProgram general = lower_mapped(compilation_, tiles, Target::Cpu, LayoutClass::General);
-      variant(general, fmt::format("plan{}_general", number), kernels, choice, 2);
+      MappedProgram general = lower_mapped(*current_, tiles, Target::Cpu, LayoutClass::General);
+      variant(general, space + "_general", kernels, choice, 2);
     }
     line(choice, 1, "}");
     unconditional_ = unconditional_ || condition.empty();
   }
 
+  static bool declared(const Program& p, const Axis& x) {
+    return std::any_of(p.axes.begin(), p.axes.end(), [&](const Axis& y) { return y.index == x.index; });
+  }
+
   void variant(MappedProgram& m, const std::string& space, std::string& kernels, std::string& text,
                int depth) {
     for (MappedKernel& k : m.kernels) k.name = fmt::format("{}_{}_{}", prefix_, space, k.name);
-    kernels += fmt::format("namespace {} {{\n{}\n}}  // namespace {}\n\n", space,
-                           lower_source(compilation_, m), space);
+    kernels +=
+        fmt::format("namespace {} {{\n{}\n}}  // namespace {}\n\n", space, lower_source(*current_, m), space);
     flags_ = m.machine.vector.flags;
     for (const Axis& x : m.axes) {
       if (names_.count(x.index.size())) continue;
       names_[x.index.size()] = fresh("size_" + x.name());
     }
-    const auto added = [&](const Axis& x) {
-      return std::none_of(program_.axes.begin(), program_.axes.end(),
-                          [&](const Axis& y) { return y.index == x.index; });
-    };
     for (const Axis& x : m.axes)
-      if (added(x))
+      if (!declared(program_, x) && !declared(current_->program, x))
         line(text, depth, fmt::format("const int64_t {} = {};", names_.at(x.index.size()), integer(x.size)));
     for (const HostScalar& h : m.scalars) {
       if (rounds_low(h.value))
@@ -397,7 +472,7 @@ class LibraryWriter : private CPrinter {
                        (1 << check_bits) - 1));
       line(text, depth, "}");
     }
-    line(text, depth, "return 0;");
+    line(text, depth, compiled_.parted() ? "break;" : "return 0;");
   }
 
   const Array& array(Sym sym) const {
@@ -409,7 +484,7 @@ class LibraryWriter : private CPrinter {
   std::string word(const Argument& w, const std::map<Sym, std::vector<std::string>>& work) {
     switch (w.kind) {
       case Argument::Kind::Pointer:
-        return work.count(w.sym) ? names_.at(w.sym) + ".address()" : "(int64_t)a->" + array(w.sym).name;
+        return work.count(w.sym) ? names_.at(w.sym) + ".address()" : "(int64_t)" + array(w.sym).pointer();
       case Argument::Kind::Stride:
         return work.count(w.tensor) ? "(int64_t)" + work.at(w.tensor).at(static_cast<size_t>(w.dim))
                                     : fmt::format("strides_{}[{}]", array(w.tensor).name, w.dim);
@@ -452,6 +527,22 @@ class LibraryWriter : private CPrinter {
     return s + "}\n";
   }
 
+  /// Variables for the shape, strides and elements of an array.
+  void shape_of_array(std::string& s, int depth, const Array& x, const std::string& given) const {
+    std::vector<std::string> shape;
+    for (const Dim& d : x.dims) {
+      std::string length;
+      for (Sym piece : d.pieces) length += (length.empty() ? "" : " * ") + names_.at(piece.size());
+      shape.push_back(length);
+    }
+    if (shape.empty()) shape.emplace_back("1");
+    line(s, depth, fmt::format("const int64_t shape_{}[] = {{{}}};", x.name, fmt::join(shape, ", ")));
+    line(s, depth, fmt::format("int64_t strides_{0}[{1}], elements_{0};", x.name, shape.size()));
+    line(s, depth,
+         fmt::format("if (!lay_out({1}, shape_{0}, {2}, strides_{0}, {3}, elements_{0})) return {4};", x.name,
+                     x.dims.size(), given, bytes(x.dtype), static_cast<int>(kLengths)));
+  }
+
   static std::string rounded(DType t, const std::string& value) {
     switch (t) {
       case DType::f32: return "(double)(float)" + value;
@@ -491,18 +582,8 @@ class LibraryWriter : private CPrinter {
       line(s, 1, fmt::format("(void){};", name));
     }
     for (const Array& x : arrays_) {
-      std::vector<std::string> shape;
-      for (const Dim& d : x.dims) {
-        std::string length;
-        for (Sym piece : d.pieces) length += (length.empty() ? "" : " * ") + names_.at(piece.size());
-        shape.push_back(length);
-      }
-      if (shape.empty()) shape.emplace_back("1");
-      line(s, 1, fmt::format("const int64_t shape_{}[] = {{{}}};", x.name, fmt::join(shape, ", ")));
-      line(s, 1, fmt::format("int64_t strides_{0}[{1}], elements_{0};", x.name, shape.size()));
-      line(s, 1,
-           fmt::format("if (!lay_out({1}, shape_{0}, a->{2}, strides_{0}, {3}, elements_{0})) return {4};",
-                       x.name, x.dims.size(), x.strides, bytes(x.dtype), static_cast<int>(kLengths)));
+      if (!x.given) continue;
+      shape_of_array(s, 1, x, "a->" + x.strides);
       line(s, 1,
            fmt::format("if (elements_{0} > 0 && !a->{0}) return {1};", x.name, static_cast<int>(kNull)));
     }
@@ -524,7 +605,8 @@ class LibraryWriter : private CPrinter {
 
   const Program program_;
   const std::string prefix_;
-  Compilation compilation_;
+  CompiledProgram compiled_;
+  const Compilation* current_ = nullptr;  ///< the kernel that is written
   std::set<std::string> taken_;
   std::map<Sym, std::string> names_;
   std::vector<Array> arrays_;

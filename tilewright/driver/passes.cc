@@ -30,7 +30,22 @@ Target plan_target(const CompileOptions& o) {
   return o.target;
 }
 
-/// Cuts the blocks of a default plan, the longest first, until its tiles fit the memory of a task on a CPU.
+/// Halves the longest block of a default plan, else its chunk; false where there is nothing left to halve.
+bool halved(Plan& plan) {
+  Cut* longest = nullptr;
+  for (Cut& cut : plan.group)
+    if (cut.block > 1 && (longest == nullptr || cut.block >= longest->block)) longest = &cut;
+  if (longest != nullptr) {
+    longest->block = longest->piece = (longest->block + 1) / 2;
+  } else if (!plan.resident && plan.chunk > 1) {
+    plan.chunk = (plan.chunk + 1) / 2;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// Cuts the blocks of a default plan until its tiles fit the memory of a task on a CPU.
 void fit_task(const Compilation& c, Plan& plan) {
   const int64_t room = this_cpu().shared_bytes;
   const auto needed = [&] {
@@ -45,24 +60,41 @@ void fit_task(const Compilation& c, Plan& plan) {
     return most;
   };
   try {
-    while (needed() > room) {
-      Cut* longest = nullptr;
-      for (Cut& cut : plan.group)
-        if (cut.block > 1 && (longest == nullptr || cut.block >= longest->block)) longest = &cut;
-      if (longest != nullptr) {
-        longest->block = longest->piece = (longest->block + 1) / 2;
-      } else if (!plan.resident && plan.chunk > 1) {
-        plan.chunk = (plan.chunk + 1) / 2;
-      } else {
-        return;  // the mapping says what does not fit
-      }
-    }
+    while (needed() > room && halved(plan)) continue;  // the mapping says what does not fit
   } catch (const UserError&) {
     // What keeps tiles from being built is reported when the plan is used.
   }
 }
 
+/// Derivation and plans of an elaborated program.
+void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses) {
+  c.derivation = timed("derive", &c.times, [&] { return derive(c.elaborated, stream); });
+  c.plans =
+      timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
+  TW_CHECK(!c.plans.empty(), "no default plan");
+  if (plan_target(o) == Target::Cpu && clauses == nullptr)
+    for (GuardedPlan& g : c.plans) fit_task(c, g.plan);
+  if (clauses != nullptr) {
+    const Plan plan = timed("schedule", &c.times, [&] {
+      return parse_schedule(c.elaborated, c.derivation, *clauses, c.plans.back().plan);
+    });
+    c.plans = {GuardedPlan{{}, plan}};
+    if (plan.resident) c.plans[0].when.at_most.emplace_back(plan.stream, plan.chunk);
+  } else {
+    for (const GuardedPlan& g : c.plans) check_plan(c.elaborated, c.derivation, g.plan);
+  }
+}
+
 }  // namespace
+
+std::vector<Sym> streams_of(const Program& elaborated) {
+  std::vector<Sym> candidates = stream_candidates(elaborated);
+  if (candidates.empty() && !elaborated.outputs.empty()) {
+    const std::vector<Sym> axes = elaborated.outputs[0].axes();
+    if (!axes.empty()) candidates.push_back(axes.back());
+  }
+  return candidates;
+}
 
 Compilation analyse(const Program& p, const CompileOptions& o) {
   Compilation c;
@@ -70,30 +102,46 @@ Compilation analyse(const Program& p, const CompileOptions& o) {
   c.elaborated = timed("elaborate", &c.times, [&] { return elaborate(p); });
   Sym stream = o.stream;
   if (!stream) {
-    const std::vector<Sym> candidates = stream_candidates(c.elaborated);
+    const std::vector<Sym> candidates = streams_of(c.elaborated);
     if (candidates.empty()) {
-      throw UserError(p.outputs.empty() ? Span{} : p.outputs[0].span,
-                      "the program reduces over no axis, so there is nothing to stream",
-                      "programs of element functions alone are not supported: write at least one reduction");
+      throw UserError(
+          p.outputs.empty() ? Span{} : p.outputs[0].span,
+          "the program reduces over no axis and its output has none, so there is nothing to stream",
+          "give the output an axis, or write a reduction");
     }
     stream = candidates.front();
   }
-  c.derivation = timed("derive", &c.times, [&] { return derive(c.elaborated, stream); });
-  c.plans =
-      timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
-  TW_CHECK(!c.plans.empty(), "no default plan");
-  if (plan_target(o) == Target::Cpu && o.schedule.empty())
-    for (GuardedPlan& g : c.plans) fit_task(c, g.plan);
-  if (!o.schedule.empty()) {
-    const Plan plan = timed("schedule", &c.times, [&] {
-      return parse_schedule(c.elaborated, c.derivation, o.schedule, c.plans.back().plan, o.schedule_name);
-    });
-    c.plans = {GuardedPlan{{}, plan}};
-    if (plan.resident) c.plans[0].when.at_most.emplace_back(plan.stream, plan.chunk);
-  } else {
-    for (const GuardedPlan& g : c.plans) check_plan(c.elaborated, c.derivation, g.plan);
-  }
+  const auto source = std::make_shared<SourceText>(SourceText{o.schedule_name, o.schedule});
+  const ScheduleRange clauses{source, 0, o.schedule.size()};
+  derive_and_plan(c, stream, o, o.schedule.empty() ? nullptr : &clauses);
   return c;
+}
+
+Compilation analyse_part(const Program& part, Sym stream, const CompileOptions& o,
+                         const ScheduleRange* clauses) {
+  Compilation c;
+  c.program = c.elaborated = part;
+  derive_and_plan(c, stream, o, clauses);
+  return c;
+}
+
+void check_lowering(Compilation& c, const CompileOptions& o, bool shrink) {
+  const Target target = o.target == Target::InterpMapped ? o.mapping : o.target;
+  const bool maps = target == Target::Cpu || target == Target::Cuda;
+  c.tiles.clear();
+  for (GuardedPlan& g : c.plans) {
+    c.tiles.push_back(lower(c, g.plan, &c.times));
+    while (maps) {
+      try {
+        lower_mapped(c, c.tiles.back(), target, LayoutClass::Aligned);
+        break;
+      } catch (const UserError&) {
+        if (!shrink || target != Target::Cpu || !halved(g.plan)) throw;
+      }
+      check_plan(c.elaborated, c.derivation, g.plan);
+      c.tiles.back() = lower(c, g.plan, &c.times);
+    }
+  }
 }
 
 TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>* times) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "tilewright/driver/compiled.h"
 #include "tilewright/driver/launch.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/runtime/cuda.h"
@@ -170,7 +171,12 @@ struct Session::Impl {
 
   /// Tile steps along the memory dimensions of an output, for the sample.
   std::vector<int64_t> steps_of(const Output& out) const {
-    const Plan& plan = kernel.compilation().plans.back().plan;
+    const std::vector<Compilation>& kernels = kernel.compiled().kernels;
+    size_t computes = 0;
+    for (size_t k = 0; k < kernels.size(); ++k)
+      for (const Output& o : kernels[k].program.outputs)
+        if (o.sym == out.sym) computes = k;
+    const Plan& plan = kernels[computes].plans.back().plan;
     std::vector<int64_t> steps;
     for (Sym a : out.axes()) {
       int64_t step = a == plan.stream ? plan.chunk : 0;

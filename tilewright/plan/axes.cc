@@ -12,20 +12,32 @@ void add(std::vector<Sym>& v, Sym s) {
   if (!contains(v, s)) v.push_back(s);
 }
 
-/// Calls f(tensor, index symbols its indices mention) for every read of an input, and collects bound axes.
+/// Calls f(tensor, index symbols its indices mention, all of them) for every read of an input, and collects bound axes. An index that a reduction around the read
+/// binds (`around`) is not one of the axes that results have.
 template <class F>
-void visit_reads(const Program& p, Expr e, std::vector<Sym>& bound, const F& f) {
+void visit_reads(const Program& p, Expr e, std::vector<Sym>& bound, const F& f,
+                 const std::vector<Sym>& around = {}) {
   if (!e) return;
   if (e.is(Op::Read) && p.input(e->sym)) {
-    std::vector<Sym> mentioned;
+    std::vector<Sym> mentioned, all;
     for (const Expr& index : e.args())
-      for (Sym s : free_symbols(index))
-        if (s.kind() == SymbolKind::Index) add(mentioned, s);
-    f(e->sym, mentioned);
+      for (Sym s : free_symbols(index)) {
+        if (s.kind() != SymbolKind::Index) continue;
+        add(all, s);
+        if (!contains(around, s)) add(mentioned, s);
+      }
+    f(e->sym, mentioned, all);
   }
-  if (e.is(Op::Reduce))
-    for (Sym s : e->bound) add(bound, s);
-  for (const Expr& a : e.args()) visit_reads(p, a, bound, f);
+  if (!e.is(Op::Reduce)) {
+    for (const Expr& a : e.args()) visit_reads(p, a, bound, f, around);
+    return;
+  }
+  std::vector<Sym> inside = around;
+  for (Sym s : e->bound) {
+    add(bound, s);
+    add(inside, s);
+  }
+  for (size_t k = 0; k < e.args().size(); ++k) visit_reads(p, e.arg(k), bound, f, k == 0 ? inside : around);
 }
 
 }  // namespace
@@ -44,7 +56,10 @@ AxisRoles axis_roles(const Program& p, const Derivation& d) {
   std::vector<std::pair<Sym, std::vector<Sym>>> reads;
   auto collect = [&](Expr e) {
     visit_reads(p, e, roles.inner,
-                [&](Sym tensor, const std::vector<Sym>& axes) { reads.emplace_back(tensor, axes); });
+                [&](Sym tensor, const std::vector<Sym>& axes, const std::vector<Sym>& all) {
+                  reads.emplace_back(tensor, axes);
+                  for (Sym s : all) add(roles.read_at[tensor], s);
+                });
   };
   for (const Reduction& r : d.cascade.reductions) {
     collect(r.body);
@@ -64,7 +79,10 @@ AxisRoles axis_roles(const Program& p, const Derivation& d) {
   }
   for (Sym a : roles.free)
     for (const auto& [tensor, axes] : reads)
-      if (contains(axes, stream) && !contains(axes, a)) add(roles.reused, a);
+      if (contains(axes, stream) && !contains(axes, a)) {
+        add(roles.reused, a);
+        add(roles.lacking[a], tensor);
+      }
 
   std::vector<Sym> point_axes;
   for (const Pass& pass : d.passes)

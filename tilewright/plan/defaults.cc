@@ -1,7 +1,7 @@
 // Default plans by stated rules (docs/schedule.md, "Defaults"):
 //  1. A free axis is blocked when some array read along the stream lacks it (each streamed element is then used for the whole block); other axes
-//     are cut into single indices. Literal feature axes up to 256 stay whole.
-//  2. Without a blocked axis and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
+//     are cut into single indices. Literal feature axes up to 256 stay whole. Of more than two blocked axes of a product, two stay: the last, and the last of another operand.
+//  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
 //     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
@@ -15,7 +15,6 @@ namespace tilewright {
 
 namespace {
 
-constexpr int64_t kWholeFeature = 256;
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows on a GPU, elements
 constexpr int64_t kCpuRow = 1 << 15;                  // resident rows on a CPU stay in its second-level cache
 constexpr int64_t kCpuPart =
@@ -54,11 +53,19 @@ bool legal(const Program& p, const Derivation& d, const Plan& plan) {
   }
 }
 
+/// False for a piece of a composite dimension of an output.
+bool is_dimension(const Program& p, Sym axis) {
+  for (const Output& o : p.outputs)
+    for (const Dim& d : o.dims)
+      if (d.pieces.size() > 1 && contains(d.pieces, axis)) return false;
+  return true;
+}
+
 struct Extents {
   std::map<Sym, int64_t> of;
-  int64_t elements(const Program& p, Sym tensor, Sym without) const {
+  int64_t elements(const std::vector<Sym>& axes, Sym without) const {
     int64_t n = 1;
-    for (Sym a : p.tensor_axes(tensor)) {
+    for (Sym a : axes) {
       if (a == without) continue;
       auto it = of.find(a);
       n *= it == of.end() ? 1 : it->second;
@@ -83,9 +90,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   std::vector<Sym> rows;  // blocked axes
   for (Sym a : roles.free) {
     const Axis& axis = p.axis(a);
-    const bool blocked = contains(roles.reused, a);
-    if (axis.baked() && blocked && contains(roles.feature, a) &&
-        axis.size.rational()->num() <= kWholeFeature) {
+    const bool blocked = contains(roles.reused, a) && !d.cascade.reductions.empty();
+    if (axis.baked() && blocked && contains(roles.feature, a) && axis.size.rational()->num() <= whole_limit) {
       whole(a);
       continue;
     }
@@ -93,12 +99,20 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     if (blocked) rows.push_back(a);
   }
   const int64_t width = widest_input(p);
-  // The row axis of tiles is the last blocked axis that the points have (the longest in practice: queries, not heads that share keys); columns are features without a
-  // literal size. Without points the first blocked axis is the row.
+  // The row axis of tiles is the last blocked axis that the points have (the longest in practice: queries, not heads that share keys), one that is a dimension of its own if there is such; columns are
+  // features without a literal size. Without points the first blocked axis is the row.
   Sym row_axis = rows.empty() ? Sym() : rows.front();
   if (!roles.feature.empty() || has_points(d))
+    for (bool own : {false, true})
+      for (Sym a : rows)
+        if (!contains(roles.feature, a) && (!own || is_dimension(p, a))) row_axis = a;
+  // A product with more than two blocked axes has one of each operand in a tile: columns are the last, rows the last that other operands have.
+  Sym column_axis;
+  if (rows.size() > 2 && !has_points(d)) {
+    column_axis = rows.back();
     for (Sym a : rows)
-      if (!contains(roles.feature, a)) row_axis = a;
+      if (roles.lacking.at(a) != roles.lacking.at(column_axis)) row_axis = a;
+  }
   const Machine cpu = this_cpu();
   const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
   for (Cut& cut : plan.group) {
@@ -106,6 +120,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     const bool row = cut.axis == row_axis;
     if (!row && has_points(d) && !contains(roles.feature, cut.axis))
       continue;  // single indices: one row axis a tile
+    if (!row && column_axis && cut.axis != column_axis) continue;
     if (gpu) {
       cut.block = row ? 128 : 64;
       cut.piece = 64;
@@ -115,7 +130,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     extents.of[cut.axis] = cut.block;
   }
   for (Sym t : roles.kept_inputs) {
-    if (!p.tensor_axes(t).empty() && extents.elements(p, t, Sym()) > 1) plan.keep.push_back(t);
+    if (!p.tensor_axes(t).empty() && extents.elements(p.tensor_axes(t), Sym()) > 1) plan.keep.push_back(t);
   }
 
   const bool moves_rows = rows.empty() && plan.whole.empty();
@@ -148,8 +163,17 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   plan.computers = gpu ? 2 : 1;
   plan.stages = gpu ? 2 : 1;
   plan.guard = gpu ? laziest(d) : Guard::Always;
+  // A sum over several axes has all of them in its chunks: the power of two that the others make up of 64.
+  int64_t summed = 1;
+  for (const Reduction& r : d.cascade.reductions)
+    if (r.body.is(Op::Reduce) && !has_points(d)) {
+      int64_t n = 1, power = 1;
+      for (Sym a : r.body->bound) n *= std::max<int64_t>(1, extents.of.count(a) ? extents.of.at(a) : 1);
+      while (power < std::min<int64_t>(n, 64)) power *= 2;
+      summed = std::max(summed, power);
+    }
   if (!gpu) {
-    plan.chunk = 64;
+    plan.chunk = 64 / summed;
     Plan parts = plan;
     parts.split = kCpuPart;
     if (!legal(p, d, parts)) return {GuardedPlan{{}, plan}};
@@ -164,9 +188,10 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     return plans;
   }
   int64_t kept = 0, per_element = 0;
-  for (Sym t : roles.kept_inputs) kept += extents.elements(p, t, Sym()) * bytes(p.input(t)->dtype);
+  for (Sym t : roles.kept_inputs)
+    kept += extents.elements(roles.read_at.at(t), Sym()) * bytes(p.input(t)->dtype);
   for (Sym t : roles.streamed_inputs)
-    per_element += extents.elements(p, t, plan.stream) * bytes(p.input(t)->dtype);
+    per_element += extents.elements(roles.read_at.at(t), plan.stream) * bytes(p.input(t)->dtype);
   int64_t row_block = 1;
   for (const Cut& cut : plan.group) row_block = std::max(row_block, cut.block);
   // A made operand passes through shared memory when it cannot stay in registers: reserve its tile.
@@ -178,6 +203,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       plan.chunk = chunk;
       break;
     }
+  while (summed > 1 && plan.chunk > 1 && plan.chunk * per_element > budget) plan.chunk /= 2;
   return {GuardedPlan{{}, plan}};
 }
 

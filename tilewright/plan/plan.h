@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tilewright/derive/state.h"
+#include "tilewright/plan/sections.h"
 #include "tilewright/program/sizes.h"
 
 namespace tilewright {
@@ -61,6 +62,9 @@ struct GuardedPlan {
 /// call the text: a file's name where it comes from one.
 Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults,
                     const std::string& name = "<schedule>");
+/// The same of the clauses of one kernel in a schedule for several.
+Plan parse_schedule(const Program& p, const Derivation& d, const ScheduleRange& clauses,
+                    const Plan& defaults);
 /// The full schedule text; parse_schedule(print) gives the same plan.
 std::string print(const Program& p, const Plan& plan);
 

@@ -25,9 +25,8 @@ const std::vector<std::string> kClauses = {"group", "stream", "resident", "split
 
 class ScheduleParser {
  public:
-  ScheduleParser(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults,
-                 const std::string& name)
-      : p_(p), d_(d), plan_(defaults), source_(std::make_shared<SourceText>(SourceText{name, text})) {
+  ScheduleParser(const Program& p, const Derivation& d, const ScheduleRange& clauses, const Plan& defaults)
+      : p_(p), d_(d), plan_(defaults), source_(clauses.source), begin_(clauses.begin), end_(clauses.end) {
     tokenize();
   }
 
@@ -39,14 +38,13 @@ class ScheduleParser {
         fail(peek().span, fmt::format("expected `;` before `{}`", peek().text), "separate clauses with `;`");
     }
     if (clauses_.empty())
-      fail(Span{source_, 0, 0}, "the schedule holds no clause",
+      fail(Span{source_, begin_, begin_}, "the schedule holds no clause",
            "write one, such as `stream j=128`, or give no schedule for the default plans");
     try {
       check_plan(p_, d_, plan_);
     } catch (const UserError& e) {
       if (e.diagnostics()[0].span) throw;
-      throw UserError(Span{source_, 0, source_->text.size()}, e.diagnostics()[0].what,
-                      e.diagnostics()[0].hint);
+      throw UserError(Span{source_, begin_, end_}, e.diagnostics()[0].what, e.diagnostics()[0].hint);
     }
     return plan_;
   }
@@ -57,8 +55,8 @@ class ScheduleParser {
   }
 
   void tokenize() {
-    const std::string& s = source_->text;
-    size_t i = 0;
+    const std::string s = source_->text.substr(0, end_);
+    size_t i = begin_;
     while (i < s.size()) {
       const auto c = static_cast<unsigned char>(s[i]);
       if (c == '\n') {
@@ -273,6 +271,7 @@ class ScheduleParser {
   const Derivation& d_;
   Plan plan_;
   SourceRef source_;
+  size_t begin_, end_;  ///< of the clauses in the text
   std::vector<Token> tokens_;
   std::map<std::string, Token> clauses_;  ///< the first of each kind
   size_t at_ = 0;
@@ -280,9 +279,15 @@ class ScheduleParser {
 
 }  // namespace
 
+Plan parse_schedule(const Program& p, const Derivation& d, const ScheduleRange& clauses,
+                    const Plan& defaults) {
+  return ScheduleParser(p, d, clauses, defaults).parse();
+}
+
 Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults,
                     const std::string& name) {
-  return ScheduleParser(p, d, text, defaults, name).parse();
+  const auto source = std::make_shared<SourceText>(SourceText{name, text});
+  return parse_schedule(p, d, ScheduleRange{source, 0, text.size()}, defaults);
 }
 
 }  // namespace tilewright

@@ -1,0 +1,132 @@
+// Refusals of schedules for several kernels and of programs that no cut helps: whole messages.
+#include <gtest/gtest.h>
+
+#include "tilewright/driver/compiled.h"
+
+namespace tilewright {
+namespace {
+
+const char kProducts[] = R"(axis r, c, f, n
+input x[r, c] : f32
+input A[c, f] : f32
+input B[f, n] : f32
+v[r, c] = x * 2
+h[r, f] = relu(sum[c](v * A))
+y[r, n] = sum[f](h * B)
+output y
+)";
+
+std::string refusal(const std::string& text, const std::string& schedule = "") {
+  try {
+    CompileOptions o;
+    o.target = Target::Interp;
+    o.schedule = schedule;
+    compile_program(parse_program(std::make_shared<SourceText>(SourceText{"p.tw", text})), o);
+  } catch (const UserError& e) {
+    std::string all;
+    for (const Diagnostic& d : e.diagnostics()) all += d.render();
+    return all;
+  }
+  return "no error";
+}
+
+TEST(SeveralKernelErrors, ClausesUnderNoHeading) {
+  EXPECT_EQ(refusal(kProducts, "stream c=64"),
+            "<schedule>:1:1: error: the program takes 2 kernels, and these clauses name none\n"
+            "  stream c=64\n"
+            "  ^~~~~~~~~~~\n"
+            "  help: put them under the heading of a kernel: `kernel h:`, `kernel y:`\n");
+}
+
+TEST(SeveralKernelErrors, Headings) {
+  EXPECT_EQ(refusal(kProducts, "kernel z: stream c=64"),
+            "<schedule>:1:1: error: no kernel of the program stores just that\n"
+            "  kernel z: stream c=64\n"
+            "  ^~~~~~~~~\n"
+            "  help: kernels are `kernel h:`, `kernel y:`\n");
+  EXPECT_EQ(refusal(kProducts, "kernel y: stream f=64\nkernel y: stream f=32"),
+            "<schedule>:2:1: error: `kernel y` is given twice\n"
+            "  kernel y: stream f=32\n"
+            "  ^~~~~~~~~\n"
+            "  help: give all its clauses under one heading\n");
+  EXPECT_EQ(refusal(kProducts, "kernel y stream f=64"),
+            "<schedule>:1:10: error: a heading ends with `:`\n"
+            "  kernel y stream f=64\n"
+            "           ^\n"
+            "  help: write `kernel NAME: clauses`\n");
+  EXPECT_EQ(refusal(kProducts, "kernel y: stream q=64"),
+            "<schedule>:1:18: error: no axis is called `q`\n"
+            "  kernel y: stream q=64\n"
+            "                   ^\n"
+            "  help: use an axis of the program\n");
+}
+
+TEST(SeveralKernelErrors, StoreAndFuse) {
+  EXPECT_EQ(refusal(kProducts, "store v"),
+            "<schedule>:1:7: error: `v` holds no reduction\n"
+            "  store v\n"
+            "        ^\n"
+            "  help: it costs little and is computed where it is read; name a definition that holds one\n");
+  EXPECT_EQ(refusal(kProducts, "fuse k"),
+            "<schedule>:1:6: error: `fuse` names no definition: `k`\n"
+            "  fuse k\n"
+            "       ^\n"
+            "  help: definitions that hold a reduction are h, y\n");
+  EXPECT_EQ(refusal(kProducts, "store h; fuse h"),
+            "<schedule>:1:15: error: `h` is to be stored and to be fused\n"
+            "  store h; fuse h\n"
+            "                ^\n"
+            "  help: name it in one of the clauses\n");
+  EXPECT_EQ(refusal(kProducts, "store h; store y"),
+            "<schedule>:1:10: error: `store` is given twice\n"
+            "  store h; store y\n"
+            "           ^~~~~\n"
+            "  help: name all definitions in one clause: `store q, hidden`\n");
+  EXPECT_EQ(refusal(kProducts, "kernel y: stream f=64\nstore h"),
+            "<schedule>:2:1: error: `store` stands behind clauses of a kernel\n"
+            "  store h\n"
+            "  ^~~~~\n"
+            "  help: `store` and `fuse` come first: they say which kernels there are\n");
+  EXPECT_EQ(refusal(kProducts, "store"),
+            "<schedule>:1:6: error: expected the name of a definition after `store`\n"
+            "  store\n"
+            "       ^\n"
+            "  help: write `store NAME`\n");
+}
+
+/// What is fused by command is refused for the reason that the whole program was.
+TEST(SeveralKernelErrors, FusedByCommand) {
+  EXPECT_EQ(refusal(kProducts, "fuse h"),
+            "p.tw:1:12: error: axis `f` is reduced inside a chunk and has no literal size, so a tile cannot "
+            "hold it whole\n"
+            "  axis r, c, f, n\n"
+            "             ^\n"
+            "  help: declare `axis f = 128` (any literal)\n");
+}
+
+TEST(SeveralKernelErrors, WhatNoCutHelps) {
+  EXPECT_EQ(refusal("axis a, b\ninput x[a, b] : f32\ny[] = sum[a, b](x)\noutput y\n"),
+            "p.tw:1:9: error: axis `b` is summed inside a chunk and has no literal size, so a tile cannot "
+            "hold it whole\n"
+            "  axis a, b\n"
+            "          ^\n"
+            "  help: declare `axis b = 128` (any literal), pass `--size b=N` for a declared literal\n");
+  EXPECT_EQ(refusal("y[] = 3.0\noutput y\n"),
+            "p.tw:2:8: error: the program reduces over no axis and its output has none, so there is nothing "
+            "to stream\n"
+            "  output y\n"
+            "         ^\n"
+            "  help: give the output an axis, or write a reduction\n");
+}
+
+TEST(SeveralKernelErrors, OneKernelHasNoSections) {
+  EXPECT_EQ(refusal("axis a, b\ninput x[a, b] : f32\ny[a] = sum[b](x)\noutput y\n",
+                    "kernel y: stream b=64\nkernel z: stream b=64"),
+            "<schedule>:1:1: error: the program is one kernel, not several\n"
+            "  kernel y: stream b=64\n"
+            "  ^~~~~~~~~\n"
+            "  help: write its clauses alone, or under `kernel y:`\n");
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,261 @@
+// Programs of several kernels: what is stored, what stays fused, in which order, and where the arrays between kernels lie.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "tilewright/driver/compiled.h"
+#include "tilewright/program/elaborate.h"
+
+namespace tilewright {
+namespace {
+
+Program parsed(const std::string& text) {
+  return parse_program(std::make_shared<SourceText>(SourceText{"test.tw", text}));
+}
+
+std::string described(const Partition& q) {
+  std::string text;
+  for (const Part& part : q.parts) {
+    std::vector<std::string> reads;
+    for (const Input& in : part.program.inputs) reads.push_back(in.sym.name());
+    text += fmt::format("{}{}({})", text.empty() ? "" : " ", part.name(), fmt::join(reads, " "));
+  }
+  return text;
+}
+
+/// The partition when every kernel is accepted.
+std::string by_rule(const std::string& text, const std::vector<std::string>& fuse = {}) {
+  const Program p = elaborate(parsed(text));
+  Forced forced;
+  for (const Definition& d : p.definitions)
+    for (const std::string& name : fuse)
+      if (d.sym.name() == name) forced.fuse.push_back(d.sym);
+  return described(partition(p, forced, [](const Program&) { return Attempt{}; }));
+}
+
+CompiledProgram compiled(const std::string& text, const std::string& schedule = "",
+                         Target target = Target::Interp) {
+  CompileOptions o;
+  o.target = target;
+  o.schedule = schedule;
+  return compile_program(parsed(text), o);
+}
+
+const std::string kProducts = R"(axis r, c, f, n
+input x[r, c] : f32
+input A[c, f] : f32
+input B[f, n] : f32
+)";
+
+TEST(PartitionRule, AProductUnderAProductIsStored) {
+  EXPECT_EQ(by_rule(kProducts + "h[r, f] = relu(sum[c](x * A))\ny[r, n] = sum[f](h * B)\noutput y\n"),
+            "h(x A) y(B h)");
+}
+
+TEST(PartitionRule, SoIsOneInsideOfAStatement) {
+  EXPECT_EQ(by_rule(kProducts + "y[r, n] = sum[f](relu(sum[c](x * A)) * B)\noutput y\n"),
+            "y_1(x A) y(B y_1)");
+}
+
+TEST(PartitionRule, ItStaysWhereTheReaderLacksNothing) {
+  EXPECT_EQ(by_rule(kProducts + "h[r, f] = sum[c](x * A)\ny[r] = sum[f](h * h)\noutput y\n"), "y(x A)");
+}
+
+TEST(PartitionRule, ShortLiteralAxesAreHeldWhole) {
+  const std::string text = R"(axis i, j, n
+axis d = 16, e = {}
+input Q[i, d] : f32
+input K[j, d] : f32
+input V[j, e] : f32
+S[i, j] = sum[d](Q * K)
+O[i, e] = sum[j](softmax[j](S) * V)
+output O
+)";
+  EXPECT_EQ(by_rule(fmt::format(fmt::runtime(text), 256)), "O(Q K V)");
+  EXPECT_EQ(by_rule(fmt::format(fmt::runtime(text), 257)), "S(Q K) O(V S)");
+}
+
+TEST(PartitionRule, ReductionsOfOneCascadeStayTogether) {
+  EXPECT_EQ(by_rule(kProducts + "m[r, c] = x * rsqrt(mean[c](x * x))\ny[r, f] = sum[c](m * A)\noutput y\n"),
+            "y(x A)");
+}
+
+TEST(PartitionRule, FuseOverridesIt) {
+  EXPECT_EQ(by_rule(kProducts + "h[r, f] = sum[c](x * A)\ny[r, n] = sum[f](h * B)\noutput y\n", {"h"}),
+            "y(x A B)");
+}
+
+TEST(Partition, AKernelThatIsRefusedIsCutAtTheSmallestArrayThatHelps) {
+  const Program p = elaborate(parsed(kProducts + R"(s[r] = sum[c](x)
+h[r, f] = sum[c](x * A) + s
+y[r, f] = h * 2 + max[c](x)
+output y
+)"));
+  int asked = 0;
+  const auto attempt = [&](const Program& part) {
+    ++asked;
+    Attempt a;
+    bool fused = false;  // y is refused as long as it holds s
+    for (const Definition& d : part.definitions) fused = fused || d.sym.name() == "s";
+    if (fused && part.outputs[0].sym.name() == "y") a.refusal = UserError(Span{}, "too much");
+    return a;
+  };
+  EXPECT_EQ(described(partition(p, {}, attempt)), "s(x) y(x A s)");
+  EXPECT_GT(asked, 2);
+}
+
+TEST(Partition, WhatCannotBeCutIsRefusedWithItsReason) {
+  const Program p = elaborate(parsed(kProducts + "h[r, f] = sum[c](x * A)\noutput h\n"));
+  try {
+    partition(p, {}, [](const Program&) {
+      Attempt a;
+      a.refusal = UserError(Span{}, "too much");
+      return a;
+    });
+    FAIL() << "no refusal";
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.diagnostics()[0].what, "too much");
+  }
+}
+
+TEST(Partition, SeveralReductionsOfAStatementGetNames) {
+  const CompiledProgram c = compiled(R"(axis r, c, f, n
+input x[r, c] : f32
+input A[c, n] : f32
+input z[r, f] : f32
+input B[f, n] : f32
+y[r, n] = sum[c](x * A) + sum[f](z * B)
+output y
+)");
+  ASSERT_TRUE(c.several());
+  EXPECT_EQ(described(c.partition).substr(0, 3), "y_1");
+}
+
+TEST(Partition, OutputsShareAKernelWhereRowsAndStreamAreTheSame) {
+  const std::string text = R"(axis r, c, n
+axis k = 4
+input x[r, c] : f32
+input A[c, n] : f32
+input B[c, n] : f32
+input z[n, c] : f32
+a[r, n] = sum[c](x * A)
+b[r, n] = sum[c](x * B)
+m[n]    = max[c](z)
+e[r, n] = a * 2
+t[r]    = sum[n](e)
+output a, b, m, t
+)";
+  EXPECT_EQ(by_rule(text), "a, b(x A B) m(z) t(x A)");
+}
+
+TEST(Partition, AnOutputThatIsReadIsNoSecondArrayInItsOwnDtype) {
+  const std::string text = kProducts + "h[r, f] = sum[c](x * A)\ny[r, n] = sum[f](h * B)\n";
+  const CompiledProgram same = compiled(text + "output h, y\n");
+  ASSERT_EQ(same.partition.arrays.size(), 1u);
+  EXPECT_TRUE(same.partition.arrays[0].output);
+  EXPECT_TRUE(same.workspaces.regions.empty());
+  const CompiledProgram other = compiled(text + "output h : f16, y\n");
+  ASSERT_EQ(other.partition.arrays.size(), 1u);
+  EXPECT_FALSE(other.partition.arrays[0].output);
+  EXPECT_EQ(other.partition.arrays[0].sym.name(), "h_stored");
+  EXPECT_EQ(other.partition.arrays[0].dtype, DType::f32);
+}
+
+TEST(Partition, WhatOneKernelCarriesIsOneKernel) {
+  const CompiledProgram c = compiled(R"(axis r, j
+input x[r, j] : f32
+P[r, j] = softmax[j](x)
+output P
+)");
+  EXPECT_FALSE(c.parted());
+  EXPECT_EQ(plan_text(c).find("kernel"), std::string::npos);
+}
+
+TEST(Partition, PiecesUsedTogetherAreOneAxis) {
+  const CompiledProgram c = compiled(R"(axis i, k, g, c
+axis d = 8
+input o[i, (k g), d] : f32
+input W[(k g), d, c] : f32
+y[i, c] = sum[k, g, d](o[i, (k g), d] * W[(k g), d, c])
+output y
+)");
+  ASSERT_EQ(c.kernels.size(), 1u);
+  EXPECT_EQ(c.kernels[0].derivation.cascade.axis.name(), "kg");
+}
+
+// A chain of products: each array is read by the next kernel alone, so two regions serve all.
+const std::string kChain = R"(axis r, a, b
+input x[r, a] : f32
+input A[a, b] : f32
+input B[b, a] : f32
+h1[r, b] = sum[a](x * A)
+h2[r, a] = sum[b](h1 * B)
+h3[r, b] = sum[a](h2 * A)
+h4[r, a] = sum[b](h3 * B)
+y[r, b]  = sum[a](h4 * A) + h2[r, 0]
+output y
+)";
+
+TEST(Workspaces, RegionsAreUsedAgainWhereLifetimesDoNotOverlap) {
+  const CompiledProgram c = compiled(kChain);
+  ASSERT_EQ(c.partition.arrays.size(), 4u);
+  const auto& arrays = c.partition.arrays;
+  EXPECT_EQ(arrays[1].until, 4u);  // h2 lives to the end
+  EXPECT_EQ(c.workspaces.region, (std::vector<int>{0, 1, 0, 2}));
+  for (size_t m = 0; m < arrays.size(); ++m)
+    for (size_t n = m + 1; n < arrays.size(); ++n)
+      EXPECT_TRUE(c.workspaces.region[m] != c.workspaces.region[n] || arrays[m].until < arrays[n].from ||
+                  arrays[n].until < arrays[m].from);
+}
+
+TEST(Workspaces, OffsetsAreAlignedAndEvaluatedIn64Bits) {
+  const CompiledProgram c = compiled(kChain);
+  Sizes sizes;
+  const auto at = [&](int64_t r, int64_t a, int64_t b) {
+    sizes[c.program.axis("r")->index.size()] = r;
+    sizes[c.program.axis("a")->index.size()] = a;
+    sizes[c.program.axis("b")->index.size()] = b;
+    return lay_out(c.workspaces, sizes);
+  };
+  const WorkspaceLayout l = at(3, 5, 7);  // h1, h3: 84 bytes, h2, h4: 60
+  EXPECT_EQ(l.offset, (std::vector<int64_t>{0, 128, 0, 192}));
+  EXPECT_EQ(l.bytes, 256);
+  EXPECT_EQ(l.separate, 384);
+  EXPECT_EQ(at(0, 5, 7).bytes, 0);
+  EXPECT_EQ(at(1 << 20, 1 << 12, 1).bytes, (int64_t{1} << 35) + (int64_t{1} << 22));
+  EXPECT_THROW(at(int64_t{1} << 31, int64_t{1} << 31, int64_t{1} << 31), UserError);
+}
+
+TEST(SeveralKernels, PlansPrintAndParseBack) {
+  const CompiledProgram c = compiled(kChain);
+  std::vector<const Plan*> plans;
+  for (const Compilation& k : c.kernels) plans.push_back(&k.plans.back().plan);
+  const std::string text = schedule_text(c, plans);
+  const CompiledProgram again = compiled(kChain, text);
+  std::vector<const Plan*> same;
+  for (const Compilation& k : again.kernels) {
+    EXPECT_EQ(k.plans.size(), 1u);
+    same.push_back(&k.plans[0].plan);
+  }
+  EXPECT_EQ(schedule_text(again, same), text);
+}
+
+TEST(SeveralKernels, StoreCutsWhatOneKernelWouldCarry) {
+  const std::string text = R"(axis i, j
+axis d = 16, e = 16
+input Q[i, d] : f32
+input K[j, d] : f32
+input V[j, e] : f32
+S[i, j] = sum[d](Q * K)
+O[i, e] = sum[j](softmax[j](S) * V)
+output O
+)";
+  EXPECT_FALSE(compiled(text).parted());
+  const CompiledProgram c = compiled(text, "store S\nkernel O: stream j=32");
+  EXPECT_EQ(described(c.partition), "S(Q K) O(V S)");
+  EXPECT_EQ(c.kernels[1].plans[0].plan.chunk, 32);
+  EXPECT_EQ(c.kernels[1].plans.size(), 1u);
+}
+
+}  // namespace
+}  // namespace tilewright

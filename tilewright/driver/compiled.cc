@@ -1,0 +1,296 @@
+#include "tilewright/driver/compiled.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tilewright/program/elaborate.h"
+
+namespace tilewright {
+
+namespace {
+
+std::vector<std::string> names_of(const std::vector<Sym>& symbols) {
+  std::vector<std::string> names;
+  for (Sym s : symbols) names.push_back(s.name());
+  return names;
+}
+
+bool holds(const std::vector<Sym>& all, Sym s) { return std::find(all.begin(), all.end(), s) != all.end(); }
+
+/// What `store` and `fuse` name. UserError: what is no definition, or holds no reduction; a name in both.
+Forced forced_by(const Program& elaborated, const ScheduleSections& sections) {
+  const std::vector<Sym> holding = holding_reductions(elaborated);
+  const auto resolve = [&](const ScheduleSections::Name& n, const char* clause) {
+    for (Sym s : holding)
+      if (s.name() == n.text) return s;
+    for (const Definition& d : elaborated.definitions)
+      if (d.sym.name() == n.text)
+        throw UserError(n.span, fmt::format("`{}` holds no reduction", n.text),
+                        "it costs little and is computed where it is read; name a definition that holds one");
+    const std::string near = nearest_name(n.text, names_of(holding));
+    throw UserError(n.span, fmt::format("`{}` names no definition: `{}`", clause, n.text),
+                    near.empty() ? fmt::format("definitions that hold a reduction are {}",
+                                               fmt::join(names_of(holding), ", "))
+                                 : fmt::format("did you mean `{}`?", near));
+  };
+  Forced forced;
+  for (const auto& n : sections.store) forced.store.push_back(resolve(n, "store"));
+  for (const auto& n : sections.fuse) {
+    const Sym s = resolve(n, "fuse");
+    if (holds(forced.store, s))
+      throw UserError(n.span, fmt::format("`{}` is to be stored and to be fused", n.text),
+                      "name it in one of the clauses");
+    forced.fuse.push_back(s);
+  }
+  return forced;
+}
+
+class ProgramCompiler {
+ public:
+  ProgramCompiler(const Program& p, const CompileOptions& o)
+      : options_(o), sections_(split_schedule(o.schedule, o.schedule_name)) {
+    out_.program = p;
+  }
+
+  CompiledProgram run() {
+    Forced forced;
+    if (sections_.sectioned()) forced = forced_by(elaborate(out_.program), sections_);
+    if (forced.store.empty() && single()) return std::move(out_);
+    const Program elaborated = elaborate(out_.program);
+    try {
+      out_.partition = partition(elaborated, forced, [&](const Program& part) { return attempt(part); });
+    } catch (const UserError& e) {
+      give_up(e);
+      return std::move(out_);
+    }
+    const bool several = out_.partition.parts.size() > 1;
+    if (sections_.has_plain && (several || !sections_.kernels.empty()))
+      throw UserError(Span{sections_.plain.source, sections_.plain.begin, sections_.plain.end},
+                      several ? fmt::format("the program takes {} kernels, and these clauses name none",
+                                            out_.partition.parts.size())
+                              : "these clauses stand under no heading, and others do",
+                      fmt::format("put them under the heading of a kernel: {}", fmt::join(headings(), ", ")));
+    const std::vector<const ScheduleRange*> clauses = clauses_of_parts();
+    for (size_t k = 0; k < out_.partition.parts.size(); ++k) {
+      const Part& part = out_.partition.parts[k];
+      Compilation c = analyse_part(part.program, part.stream, options_, clauses[k]);
+      check_lowering(c, options_, clauses[k] == nullptr);
+      out_.kernels.push_back(std::move(c));
+    }
+    out_.workspaces = plan_workspaces(out_.program, out_.partition);
+    return std::move(out_);
+  }
+
+ private:
+  /// The program as one kernel, or false where that is refused and several may do.
+  bool single() {
+    CompileOptions o = options_;
+    if (sections_.sectioned()) o.schedule.clear();
+    std::optional<Compilation> c;
+    try {
+      c = analyse(out_.program, o);
+      if (sections_.kernels.size() == 1 && only_kernel()) {
+        o.schedule = blanked(sections_.kernels[0].clauses);
+        c = analyse(out_.program, o);
+      }
+      check_lowering(*c, o, false);
+    } catch (const UserError& e) {
+      refusal_ = e;
+      if (c && !sections_.sectioned()) {
+        c->tiles.clear();
+        whole_ = std::move(c);
+      }
+      if ((!o.schedule.empty() || o.stream) && fits_by_default()) throw;
+      return false;
+    }
+    if (sections_.kernels.size() > 1 || (sections_.kernels.size() == 1 && !only_kernel()))
+      throw UserError(
+          sections_.kernels[0].heading, "the program is one kernel, not several",
+          fmt::format("write its clauses alone, or under `kernel {}:`", fmt::join(output_names(), ", ")));
+    out_.kernels.push_back(std::move(*c));
+    return true;
+  }
+
+  std::vector<std::string> output_names() const {
+    std::vector<std::string> names;
+    for (const Output& o : out_.program.outputs) names.push_back(o.sym.name());
+    return names;
+  }
+
+  /// Does the only heading name all outputs?
+  bool only_kernel() const {
+    std::vector<std::string> given, outputs = output_names();
+    for (const auto& n : sections_.kernels[0].names) given.push_back(n.text);
+    std::sort(given.begin(), given.end());
+    std::sort(outputs.begin(), outputs.end());
+    return given == outputs;
+  }
+
+  /// The text of a schedule with all but a range made blank, so that positions stay.
+  static std::string blanked(const ScheduleRange& r) {
+    std::string text = r.source->text;
+    for (size_t k = 0; k < text.size(); ++k)
+      if ((k < r.begin || k >= r.end) && text[k] != '\n') text[k] = ' ';
+    return text;
+  }
+
+  bool fits_by_default() const {
+    CompileOptions o = options_;
+    o.schedule.clear();
+    o.stream = Sym();
+    try {
+      Compilation c = analyse(out_.program, o);
+      check_lowering(c, o, false);
+      return true;
+    } catch (const UserError&) {
+      return false;
+    }
+  }
+
+  /// Streamed over the first axis that the compiler accepts; else what it says to the first.
+  Attempt attempt(const Program& part) const {
+    Attempt result;
+    std::vector<Sym> streams = streams_of(part);
+    if (holds(streams, options_.stream)) streams.insert(streams.begin(), options_.stream);
+    for (Sym stream : streams) {
+      try {
+        Compilation c = analyse_part(part, stream, options_, nullptr);
+        check_lowering(c, options_, true);
+        return {stream, static_cast<int>(c.derivation.passes.size()), {}};
+      } catch (const UserError& e) {
+        if (!result.refusal) result = {stream, 0, e};
+      }
+    }
+    if (streams.empty())
+      result.refusal =
+          UserError(part.outputs.empty() ? Span{} : part.outputs[0].span,
+                    "the program reduces over no axis and its output has none, so there is nothing to stream",
+                    "give the output an axis, or write a reduction");
+    return result;
+  }
+
+  /// Several kernels do not help: the refusal of the one kernel stands, with that of a part where it says more. What is refused behind
+  /// the plan is reported by the stage that refuses.
+  void give_up(const UserError& e) {
+    if (whole_) {
+      out_.kernels.push_back(std::move(*whole_));
+      return;
+    }
+    if (!refusal_) throw e;
+    std::vector<Diagnostic> all = refusal_->diagnostics();
+    for (const Diagnostic& d : e.diagnostics())
+      if (d.what != all[0].what) all.push_back(d);
+    throw UserError(all);
+  }
+
+  std::vector<const ScheduleRange*> clauses_of_parts() const {
+    std::vector<const ScheduleRange*> clauses(out_.partition.parts.size(), nullptr);
+    std::vector<std::string> known;
+    for (const Part& part : out_.partition.parts) known.push_back(part.name());
+    for (const ScheduleSections::Kernel& k : sections_.kernels) {
+      std::vector<std::string> given;
+      for (const auto& n : k.names) given.push_back(n.text);
+      std::sort(given.begin(), given.end());
+      size_t found = known.size();
+      for (size_t n = 0; n < known.size(); ++n) {
+        std::vector<std::string> names = names_of(out_.partition.parts[n].stores);
+        std::sort(names.begin(), names.end());
+        if (names == given) found = n;
+      }
+      if (found == known.size())
+        throw UserError(k.heading, "no kernel of the program stores just that",
+                        fmt::format("kernels are {}", fmt::join(headings(), ", ")));
+      if (clauses[found] != nullptr)
+        throw UserError(k.heading, fmt::format("`kernel {}` is given twice", known[found]),
+                        "give all its clauses under one heading");
+      clauses[found] = &k.clauses;
+    }
+    if (sections_.has_plain) clauses[0] = &sections_.plain;
+    return clauses;
+  }
+
+  std::vector<std::string> headings() const {
+    std::vector<std::string> all;
+    for (const Part& part : out_.partition.parts) all.push_back("`kernel " + part.name() + ":`");
+    return all;
+  }
+
+  const CompileOptions& options_;
+  ScheduleSections sections_;
+  CompiledProgram out_;
+  std::optional<Compilation> whole_;  ///< the program as one kernel that a stage behind the plan refuses
+  std::optional<UserError> refusal_;
+};
+
+std::string stored_and_fused(const CompiledProgram& c) {
+  std::vector<Sym> stored;
+  for (const StoredArray& a : c.partition.arrays)
+    if (c.program.definition(a.definition)) stored.push_back(a.definition);
+  std::vector<Sym> fused;
+  for (Sym s : c.partition.fused)
+    if (c.program.definition(s)) fused.push_back(s);
+  std::string text;
+  if (!stored.empty()) text += fmt::format("store {}\n", fmt::join(names_of(stored), ", "));
+  if (!fused.empty()) text += fmt::format("fuse {}\n", fmt::join(names_of(fused), ", "));
+  return text;
+}
+
+}  // namespace
+
+std::string CompiledProgram::name_of(size_t kernel) const {
+  if (parted()) return partition.parts[kernel].name();
+  std::vector<std::string> names;
+  for (const Output& o : program.outputs) names.push_back(o.sym.name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::vector<PassTime> CompiledProgram::times() const {
+  std::vector<PassTime> sums;
+  for (const Compilation& c : kernels)
+    for (const PassTime& t : c.times) {
+      const auto known =
+          std::find_if(sums.begin(), sums.end(), [&](const PassTime& s) { return s.name == t.name; });
+      if (known == sums.end())
+        sums.push_back(t);
+      else
+        known->milliseconds += t.milliseconds;
+    }
+  return sums;
+}
+
+CompiledProgram compile_program(const Program& p, const CompileOptions& o) {
+  return ProgramCompiler(p, o).run();
+}
+
+std::string heading(const CompiledProgram& c, size_t kernel, const char* mark) {
+  if (!c.several()) return {};
+  return fmt::format("{}{} kernel {} of {}: {}\n", kernel == 0 ? "" : "\n", mark, kernel + 1,
+                     c.kernels.size(), c.name_of(kernel));
+}
+
+std::string plan_text(const CompiledProgram& c) {
+  std::string text;
+  if (c.several()) text += stored_and_fused(c) + to_text(c.partition, c.workspaces);
+  for (size_t k = 0; k < c.kernels.size(); ++k)
+    for (const GuardedPlan& g : c.kernels[k].plans) {
+      std::string when;
+      for (const auto& [axis, limit] : g.when.at_most)
+        when += fmt::format("{}size({}) <= {}", when.empty() ? "# when " : " and ", axis.name(), limit);
+      text += fmt::format("{}{}{}{}\n", when, when.empty() ? "" : "\n",
+                          c.several() ? "kernel " + c.name_of(k) + ": " : "",
+                          print(c.kernels[k].program, g.plan));
+    }
+  return text;
+}
+
+std::string schedule_text(const CompiledProgram& c, const std::vector<const Plan*>& plans) {
+  if (!c.several()) return print(c.program, *plans.at(0));
+  std::string text = stored_and_fused(c);
+  for (size_t k = 0; k < c.kernels.size(); ++k)
+    text += fmt::format("kernel {}: {}\n", c.name_of(k), print(c.kernels[k].program, *plans.at(k)));
+  return text;
+}
+
+}  // namespace tilewright

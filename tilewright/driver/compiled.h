@@ -1,0 +1,36 @@
+// Program -> kernels: one where the program fits one, else the parts of a partition (plan/partition.h), each compiled
+// as a program of its own.
+#pragma once
+#include "tilewright/driver/kernel.h"
+#include "tilewright/plan/workspaces.h"
+
+namespace tilewright {
+
+struct CompiledProgram {
+  Program program;  ///< as parsed
+  /// In the order in which they run. That of a program of one kernel holds the program itself; else each holds a part.
+  std::vector<Compilation> kernels;
+  Partition partition;  ///< without parts where the program is one kernel
+  WorkspacePlan workspaces;
+  bool parted() const { return !partition.parts.empty(); }
+  bool several() const { return kernels.size() > 1; }
+  /// "q", "u, v": what a kernel is called in schedules and headings.
+  std::string name_of(size_t kernel) const;
+  std::vector<PassTime> times() const;  ///< of all kernels
+};
+
+/// Elaborates, cuts into kernels, derives and plans. A program that is accepted as one kernel is one; docs/schedule.md
+/// says what else is cut where. UserError: what a kernel is refused for, schedules that name what there is not.
+CompiledProgram compile_program(const Program& p, const CompileOptions& o);
+
+/// A line above what is printed of a kernel, `mark` first: "# kernel 1 of 6: q". Empty for a program of one kernel.
+std::string heading(const CompiledProgram& c, size_t kernel, const char* mark);
+
+/// Plans as `emit --stage plan` prints them. A program of several kernels: what is stored and fused, a heading for each
+/// kernel, and its workspaces as comments; given back as a schedule it means the same plans.
+std::string plan_text(const CompiledProgram& c);
+
+/// The schedule with the plan chosen for each kernel.
+std::string schedule_text(const CompiledProgram& c, const std::vector<const Plan*>& plans);
+
+}  // namespace tilewright

@@ -1,0 +1,272 @@
+#include "tilewright/driver/launcher.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/map/interpreter.h"
+#include "tilewright/runtime/compile.h"
+#include "tilewright/runtime/cuda.h"
+#include "tilewright/runtime/pool.h"
+
+namespace tilewright {
+
+namespace {
+
+/// A plan brought to machine code for one layout class.
+struct Variant {
+  MappedProgram mapped;
+  std::shared_ptr<CpuModule> cpu;
+  std::unique_ptr<cuda::Module> gpu;
+  std::vector<void*> functions;                           ///< one for each kernel
+  std::vector<std::unique_ptr<cuda::DeviceBuffer>> work;  ///< workspaces, grown as needed
+};
+
+}  // namespace
+
+struct Launcher::Impl {
+  Compilation& compilation;
+  const CompileOptions& options;
+  std::map<size_t, TileProgram> tiles;  ///< by plan, those that the compilation does not hold
+  std::map<std::pair<size_t, LayoutClass>, Variant> variants;
+  std::unique_ptr<cuda::DeviceBuffer> dummy;  ///< what maps of empty arrays point at
+  Counts counts;
+  std::string last_plan;
+
+  Impl(Compilation& c, const CompileOptions& o) : compilation(c), options(o) {}
+
+  Target mapping() const { return options.target == Target::InterpMapped ? options.mapping : options.target; }
+
+  /// Kernels on a GPU have no way yet to report an index that turns out to lie outside its array, so reads that are not proved inside are left to the other targets, which do.
+  void refuse_checked_reads(const TileProgram& t) const {
+    if (options.target != Target::Cuda) return;
+    std::function<void(const Body&)> visit = [&](const Body& body) {
+      for (const Stmt& s : body) {
+        if (const auto* load = std::get_if<Load>(&s.node); load != nullptr && load->present) {
+          const Input* in = compilation.elaborated.input(load->tensor);
+          throw UserError(in == nullptr ? Span{} : in->span,
+                          fmt::format("`{}` is read at an index that is not proved to lie inside it, which "
+                                      "--target {} does not support yet",
+                                      load->tensor.name(), name(options.target)),
+                          "use --target cpu, or write the index so that its range follows from the axes");
+        }
+        if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
+        if (const auto* when = std::get_if<When>(&s.node)) visit(when->body);
+      }
+    };
+    for (const TileKernel& k : t.kernels) visit(k.body);
+  }
+
+  const TileProgram& tile_program(size_t plan) {
+    const bool built = plan < compilation.tiles.size();
+    auto it = tiles.find(plan);
+    if (!built && it == tiles.end())
+      it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
+    const TileProgram& t = built ? compilation.tiles[plan] : it->second;
+    refuse_checked_reads(t);
+    return t;
+  }
+
+  Variant& variant(size_t plan, LayoutClass layout) {
+    const auto key = std::make_pair(plan, layout);
+    auto it = variants.find(key);
+    if (it != variants.end()) return it->second;
+    Variant v;
+    v.mapped = lower_mapped(compilation, tile_program(plan), mapping(), layout, &compilation.times);
+    return variants.emplace(key, std::move(v)).first->second;
+  }
+
+  /// Machine code of a variant, made on first use.
+  void finish(Variant& v) {
+    if (!v.functions.empty() || v.mapped.kernels.empty()) return;
+    const std::string source = lower_source(compilation, v.mapped, &compilation.times);
+    if (options.target == Target::Cpu) {
+      v.cpu = CpuModule::load(source, v.mapped.machine.vector.flags);
+      for (const MappedKernel& k : v.mapped.kernels)
+        v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(k.name)));
+    } else {
+      const cuda::DeviceInfo device = cuda::device_info(options.device);
+      if (device.major != 9)
+        throw UserError(Span{},
+                        fmt::format("{} has compute capability {}.{}; kernels are emitted for 9.0",
+                                    device.name, device.major, device.minor),
+                        "run on a Hopper GPU, or choose --target cpu");
+      v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, "sm_90a"));
+      for (const MappedKernel& k : v.mapped.kernels)
+        v.functions.push_back(v.gpu->function(k.name, k.local_bytes()));
+    }
+  }
+
+  std::pair<size_t, LayoutClass> choose(const Bound& b) {
+    size_t plan = 0;
+    while (plan < compilation.plans.size() && !compilation.plans[plan].when.admits(b.sizes)) ++plan;
+    if (plan == compilation.plans.size()) {
+      std::string limits;
+      for (const auto& [axis, limit] : compilation.plans.back().when.at_most)
+        limits +=
+            fmt::format("{} is {}, the plan holds at most {}", axis.name(), b.sizes.at(axis.size()), limit);
+      throw UserError(Span{}, "no plan admits these sizes: " + limits,
+                      "drop the schedule, raise the capacity, or stream the axis");
+    }
+    const LayoutClass layout = admits(variant(plan, LayoutClass::Aligned).mapped.layout, b)
+                                   ? LayoutClass::Aligned
+                                   : LayoutClass::General;
+    return {plan, layout};
+  }
+
+  void launch_gpu(Variant& v, Bound& b, void* stream) {
+    for (const auto& [size, length] : b.sizes)
+      if (length >= (int64_t{1} << 31) - 4096)
+        throw UserError(
+            Span{},
+            fmt::format("size({}) is {}, and indices along an axis are 32-bit on a GPU", size.name(), length),
+            "keep each axis under 2147479552, or use --target cpu");
+    cuda::use_device(options.device);
+    if (!dummy) dummy = std::make_unique<cuda::DeviceBuffer>(1024);
+    bind_workspaces(v, b, [&](size_t k, int64_t size) {
+      if (v.work.size() <= k) v.work.resize(k + 1);
+      if (!v.work[k] || v.work[k]->bytes() < size) {
+        cuda::synchronize();  // an earlier launch may still use the smaller one
+        v.work[k] = std::make_unique<cuda::DeviceBuffer>(size);
+      }
+      return v.work[k]->data();
+    });
+    for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
+      const MappedKernel& kernel = v.mapped.kernels[k];
+      const int64_t blocks = blocks_of(kernel, b.sizes);
+      if (blocks == 0) continue;
+      std::vector<cuda::EncodedMap> maps;
+      for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
+      cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b),
+                   stream);
+    }
+  }
+
+  cuda::EncodedMap encode(const MappedKernel& kernel, const TensorMap& m, const Bound& b) const {
+    const Tensor& t = b.tensors.at(m.tensor);
+    std::map<Sym, int64_t> values = b.sizes;
+    for (const Argument& a : kernel.arguments)
+      if (a.kind == Argument::Kind::Stride)
+        values[a.sym] = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim));
+    std::vector<cuda::MapDimension> dims;
+    bool empty = false;
+    for (const TensorMap::Dimension& d : m.dims) {
+      cuda::MapDimension dim{};
+      const int64_t size = evaluate_integer(d.size, values);
+      int64_t stride = d.stride ? evaluate_integer(d.stride, values) * bytes(m.dtype) : bytes(m.dtype);
+      empty = empty || size == 0;
+      if (size <= 1 && stride % 16 != 0)
+        stride = (stride + 15) / 16 * 16;  // never used, but must be well formed
+      if (stride <= 0) stride = 16;
+      dim.size = static_cast<uint64_t>(std::max<int64_t>(1, size));
+      dim.stride_bytes = static_cast<uint64_t>(stride);
+      dim.box = static_cast<uint32_t>(d.box);
+      dims.push_back(dim);
+    }
+    return cuda::encode_map(empty ? dummy->data() : t.data, name(m.dtype), dims, m.swizzle_bytes);
+  }
+
+  template <class Allocate>
+  void bind_workspaces(const Variant& v, Bound& b, const Allocate& allocate) const {
+    for (size_t k = 0; k < v.mapped.workspaces.size(); ++k) {
+      const Workspace& w = v.mapped.workspaces[k];
+      Tensor t;
+      t.dtype = w.dtype;
+      int64_t elements = 1;
+      for (Sym a : w.axes) {
+        t.shape.push_back(b.sizes.at(a.size()));
+        elements *= t.shape.back();
+      }
+      t.strides = row_major(t.shape);
+      t.data = allocate(k, std::max<int64_t>(16, elements * bytes(w.dtype)));
+      b.tensors[w.sym] = t;
+    }
+  }
+
+  void launch_cpu(Variant& v, Bound& b) const {
+    int64_t error = 0;
+    b.error = &error;
+    std::vector<std::vector<char>> work;
+    work.reserve(v.mapped.workspaces.size());
+    bind_workspaces(v, b, [&](size_t, int64_t size) {
+      work.emplace_back(static_cast<size_t>(size) + 64);
+      const auto address = reinterpret_cast<uintptr_t>(work.back().data());
+      return reinterpret_cast<void*>((address + 63) / 64 * 64);
+    });
+    for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
+      struct Context {
+        CpuModule::Entry entry;
+        const int64_t* words;
+      };
+      const std::vector<int64_t> words = words_of(v.mapped.kernels[k], b);
+      Context context{reinterpret_cast<CpuModule::Entry>(v.functions[k]), words.data()};
+      parallel_for(
+          blocks_of(v.mapped.kernels[k], b.sizes), 1, options.threads,
+          [](void* ctx, int64_t begin, int64_t end) {
+            const auto* c = static_cast<const Context*>(ctx);
+            c->entry(c->words, begin, end);
+          },
+          &context);
+      throw_failed_check(error, compilation.program, v.mapped, b.sizes);
+    }
+  }
+
+  std::map<std::string, ArrayView> views(const Bound& b) const {
+    std::map<std::string, ArrayView> all;
+    for (const Input& in : compilation.program.inputs) {
+      const Tensor& t = b.tensors.at(in.sym);
+      all[in.sym.name()] = ArrayView{t.dtype, t.data, t.shape, t.strides};
+    }
+    return all;
+  }
+
+  std::map<std::string, MutableArray> results(const Bound& b) const {
+    std::map<std::string, MutableArray> all;
+    for (const Output& o : compilation.program.outputs) {
+      const Tensor& t = b.tensors.at(o.sym);
+      all[o.sym.name()] = MutableArray{t.dtype, t.data, t.shape, t.strides};
+    }
+    return all;
+  }
+
+  void interpret_tiles(const Bound& b, const std::map<std::string, double>& params) {
+    size_t plan = 0;
+    while (plan + 1 < compilation.plans.size() && !compilation.plans[plan].when.admits(b.sizes)) ++plan;
+    if (!compilation.plans[plan].when.admits(b.sizes)) choose(b);  // reports what does not fit
+    counts = interpret(compilation.elaborated, tile_program(plan), b.sizes, views(b), params, results(b));
+    last_plan = print(compilation.program, compilation.plans[plan].plan);
+  }
+};
+
+Launcher::Launcher(Compilation& c, const CompileOptions& o) : impl_(std::make_unique<Impl>(c, o)) {}
+Launcher::~Launcher() = default;
+Launcher::Launcher(Launcher&&) noexcept = default;
+const Counts& Launcher::counts() const { return impl_->counts; }
+const std::string& Launcher::last_plan() const { return impl_->last_plan; }
+
+void Launcher::run(Bound& bound, const std::map<std::string, double>& params, void* stream) {
+  const Target target = impl_->options.target;
+  if (target == Target::Interp) return impl_->interpret_tiles(bound, params);
+  const Compilation& c = impl_->compilation;
+  const auto [plan, layout] = impl_->choose(bound);
+  Variant& v = impl_->variant(plan, layout);
+  impl_->last_plan =
+      print(c.program, c.plans[plan].plan) + (layout == LayoutClass::Aligned ? "" : "; layout general");
+  if (target == Target::InterpMapped) {
+    interpret(c.elaborated, v.mapped, bound.sizes, impl_->views(bound), params, impl_->results(bound), {},
+              impl_->options.threads > 0 ? impl_->options.threads : default_threads());
+    return;
+  }
+  if (target == Target::Cuda) cuda::use_device(impl_->options.device);
+  impl_->finish(v);
+  bind_added_axes(v.mapped.axes, bound.sizes);
+  bound.scalars = bind_scalars(c.program, v.mapped.scalars, bound.sizes, params);
+  if (target == Target::Cpu) {
+    impl_->launch_cpu(v, bound);
+  } else {
+    impl_->launch_gpu(v, bound, stream);
+  }
+}
+
+}  // namespace tilewright

@@ -1,0 +1,26 @@
+// One kernel of a program: dispatch by size and layout class, machine code on first use, launch.
+#pragma once
+#include <memory>
+
+#include "tilewright/driver/kernel.h"
+#include "tilewright/driver/launch.h"
+
+namespace tilewright {
+
+/// Not thread safe: Kernel runs one launcher at a time. Borrows the compilation and the options.
+class Launcher {
+ public:
+  Launcher(Compilation& c, const CompileOptions& o);
+  ~Launcher();
+  Launcher(Launcher&&) noexcept;
+  /// `bound` holds the sizes of the kernel's axes and every input and output, by symbol; `params` those of its program, by name.
+  void run(Bound& bound, const std::map<std::string, double>& params, void* stream);
+  const Counts& counts() const;          ///< of the last run on Target::Interp
+  const std::string& last_plan() const;  ///< plan and layout class of the last run
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tilewright
