@@ -86,6 +86,32 @@ TEST(CheckExamplesGpu, SplitAndMerged) {
   }
 }
 
+/// Programs of several kernels, with the arrays between them on the device.
+TEST(CheckExamplesGpu, SeveralKernels) {
+  SKIP_WITHOUT_GPU();
+  for (DType t : kTypes)
+    for (int64_t n : {0, 1, 7, 129, 300}) {
+      CheckCase c;
+      c.dtype = t;
+      c.target = Target::Cuda;
+      c.slack = 8;
+      c.program = "swiglu";
+      c.sizes = {{"t", n}, {"c", 200}, {"f", 260}};
+      expect_check(c);
+      c.sizes = {{"t", 130}, {"c", n}, {"f", 70}};
+      expect_check(c);
+      c.program = "qkv_attention";
+      c.sizes = {{"b", 2}, {"k", 2}, {"g", 3}, {"i", n}, {"c", 100}};
+      expect_check(c);
+      c.program = "rope";
+      c.sizes = {{"b", 1}, {"h", 2}, {"i", n}, {"j", n}};
+      expect_check(c);
+      c.program = "llama_block";
+      c.sizes = {{"b", 1}, {"k", 2}, {"g", 2}, {"i", n}, {"c", 200}, {"f", 300}};
+      expect_check(c);
+    }
+}
+
 /// Transposed and offset views take the general layout class.
 TEST(CheckExamplesGpu, GeneralLayouts) {
   SKIP_WITHOUT_GPU();
