@@ -36,6 +36,7 @@ struct CompileOptions {
   int device = 0;
   Target mapping = Target::Cuda;  ///< InterpMapped: whose mapping runs (Cuda or Cpu)
   Sym stream;                     ///< streamed axis; null: the first candidate
+  bool host_steps = true;         ///< may the host look at arrays before a launch? (never for Target::Cuda)
 };
 
 /// Parse is done; elaborate, derive and plan as one kernel.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <functional>
 
 #include "tilewright/expr/simplify.h"
@@ -9,6 +10,7 @@
 #include "tilewright/runtime/compile.h"
 #include "tilewright/runtime/cuda.h"
 #include "tilewright/runtime/pool.h"
+#include "tilewright/tile/chunk_table.h"
 
 namespace tilewright {
 
@@ -184,6 +186,19 @@ struct Launcher::Impl {
     }
   }
 
+  /// The host step of masks that read arrays.
+  void find_chunks(const Variant& v, const Bound& b) const {
+    if (v.mapped.chunk_tables.empty()) return;
+    const std::map<Sym, interpreter::Array> inputs =
+        interpreter::bind_inputs(compilation.elaborated, b.sizes, views(b));
+    std::map<Sym, double> scalars = b.scalars;
+    for (const auto& [sym, size] : b.sizes) scalars[sym] = static_cast<double>(size);
+    for (const ChunkTable& table : v.mapped.chunk_tables) {
+      const std::vector<int64_t> rows = chunk_rows(table, scalars, b.sizes, inputs);
+      std::memcpy(b.tensors.at(table.table).data, rows.data(), rows.size() * sizeof(int64_t));
+    }
+  }
+
   void launch_cpu(Variant& v, Bound& b) const {
     int64_t error = 0;
     b.error = &error;
@@ -194,6 +209,7 @@ struct Launcher::Impl {
       const auto address = reinterpret_cast<uintptr_t>(work.back().data());
       return reinterpret_cast<void*>((address + 63) / 64 * 64);
     });
+    find_chunks(v, b);
     for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
       struct Context {
         CpuModule::Entry entry;

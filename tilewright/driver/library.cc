@@ -148,6 +148,7 @@ class LibraryWriter : private CPrinter {
       : CPrinter(host_dialect()), program_(p), prefix_(prefix) {
     CompileOptions options = o;
     options.target = Target::Cpu;
+    options.host_steps = false;
     compiled_ = compile_program(p, options);
   }
 

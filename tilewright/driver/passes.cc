@@ -72,12 +72,23 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
   c.plans =
       timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
   TW_CHECK(!c.plans.empty(), "no default plan");
+  const bool host_steps = o.host_steps && o.target != Target::Cuda;
+  if (masks_read_arrays(c.derivation))
+    for (GuardedPlan& g : c.plans)
+      if (!g.plan.resident) g.plan.bounds = host_steps ? BoundsBy::Host : BoundsBy::Tested;
   if (plan_target(o) == Target::Cpu && clauses == nullptr)
     for (GuardedPlan& g : c.plans) fit_task(c, g.plan);
   if (clauses != nullptr) {
     const Plan plan = timed("schedule", &c.times, [&] {
       return parse_schedule(c.elaborated, c.derivation, *clauses, c.plans.back().plan);
     });
+    if (plan.bounds == BoundsBy::Host && !host_steps)
+      throw UserError(Span{},
+                      fmt::format("bounds host: {}",
+                                  o.target == Target::Cuda
+                                      ? "the arrays that the mask reads lie on the device"
+                                      : "a library has no step that looks at arrays before its kernel"),
+                      "write `bounds tested`");
     c.plans = {GuardedPlan{{}, plan}};
     if (plan.resident) c.plans[0].when.at_most.emplace_back(plan.stream, plan.chunk);
   } else {

@@ -274,6 +274,12 @@ void CppKernel::op(const MappedLoop& x) {
   out_.close();
 }
 
+void CppKernel::op(const Fetch& x) {
+  print_.begin({}, {}, 0, width_);
+  out_.line(fmt::format("const int64 {} = {}[{}];", names_.of(x.var), names_.of(x.tensor),
+                        print_.tensor_offset(x.tensor, x.index)));
+}
+
 void CppKernel::op(const If& x) {
   print_.begin({}, {}, 0, width_);
   const std::string condition = print_.boolean(x.condition);

@@ -30,6 +30,7 @@ class CppKernel {
   void buffers();
   void ops(const Ops& list);
   void op(const Define& x);
+  void op(const Fetch& x);
   void op(const MappedLoop& x);
   void op(const If& x);
   void op(const Vote& x);

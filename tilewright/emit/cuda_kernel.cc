@@ -347,8 +347,8 @@ bool CudaKernel::single_thread(const Ops& list) const {
   return std::all_of(list.begin(), list.end(), [&](const MappedOp& o) {
     if (auto* l = std::get_if<MappedLoop>(&o.node)) return single_thread(l->body);
     if (auto* i = std::get_if<If>(&o.node)) return single_thread(i->then) && single_thread(i->otherwise);
-    return std::holds_alternative<Define>(o.node) || std::holds_alternative<Wait>(o.node) ||
-           std::holds_alternative<CopyAsync>(o.node);
+    return std::holds_alternative<Define>(o.node) || std::holds_alternative<Fetch>(o.node) ||
+           std::holds_alternative<Wait>(o.node) || std::holds_alternative<CopyAsync>(o.node);
   });
 }
 

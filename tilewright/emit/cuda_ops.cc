@@ -47,6 +47,9 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
   if (!o.comment.empty()) out.line("// " + o.comment);
   if (auto* x = std::get_if<Define>(&o.node))
     out.line(fmt::format("const int {} = {};", names_.of(x->var), constant_int(x->value)));
+  if (auto* x = std::get_if<Fetch>(&o.node))
+    out.line(fmt::format("const int {} = (int){}[{}];", names_.of(x->var), names_.of(x->tensor),
+                         element_address(x->tensor, x->index, Nest{})));
   if (auto* x = std::get_if<MappedLoop>(&o.node)) loop(*x, out);
   if (auto* x = std::get_if<If>(&o.node)) {
     out.open(fmt::format("if ({})", scalar_bool(x->condition)));

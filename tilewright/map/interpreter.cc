@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -12,6 +13,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/interpreter_runner.h"
+#include "tilewright/tile/chunk_table.h"
 
 namespace tilewright {
 namespace {
@@ -170,6 +172,13 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given,
     for (int64_t extent : shape) n *= extent;
     storage.emplace_back(size_t(std::max<int64_t>(n, 1)));
     add(w.sym, w.dtype, storage.back().data(), storage.back().data(), shape, {});
+  }
+  if (!m.chunk_tables.empty()) {
+    const std::map<Sym, interpreter::Array> bound = interpreter::bind_inputs(p, sizes, inputs);
+    for (const ChunkTable& table : m.chunk_tables) {
+      const std::vector<int64_t> rows = chunk_rows(table, values, sizes, bound);
+      std::memcpy(env.arrays.at(table.table)->writable, rows.data(), rows.size() * sizeof(int64_t));
+    }
   }
   for (const LayoutGuard& g : m.layout) {
     auto it = env.arrays.find(g.tensor);

@@ -374,6 +374,18 @@ void Runner::execute(RoleState& r, const Define& op) {
   r.scalars.set(env_.symbols.slot(op.var), scalar(r, op.value));
 }
 
+void Runner::execute(RoleState& r, const Fetch& op) {
+  const Array& array = *env_.arrays.at(op.tensor);
+  const std::vector<int64_t> index = integers(r, op.index);
+  int64_t offset = 0;
+  for (size_t d = 0; d < index.size(); ++d) {
+    if (index[d] < 0 || index[d] >= array.sizes[d])
+      fault(Kind::OutOfBounds, r, fmt::format("index {} of {}", index[d], op.tensor.name()));
+    offset += index[d] * array.strides[d];
+  }
+  r.scalars.set(env_.symbols.slot(op.var), load_element(array.dtype, array.data, offset));
+}
+
 void Runner::execute(RoleState& r, const MappedLoop& op) {
   int64_t lo = integer(r, op.lo), hi = integer(r, op.hi);
   if (lo >= hi || op.body.empty()) return;

@@ -45,6 +45,7 @@ class Runner {
   std::string slot_name(const Buffer& b, int64_t slot) const;
 
   void execute(RoleState& r, const Define& op);
+  void execute(RoleState& r, const Fetch& op);
   void execute(RoleState& r, const MappedLoop& op);
   void execute(RoleState& r, const If& op);
   void execute(RoleState& r, const Vote& op);

@@ -98,6 +98,26 @@ Expr element_offset(const std::vector<Dim>& dims, const std::vector<Expr>& index
   return offset ? offset : Expr(0);
 }
 
+std::vector<ChunkTable> chunk_tables(const TileProgram& t) {
+  std::vector<ChunkTable> tables;
+  for (const TileKernel& k : t.kernels)
+    tables.insert(tables.end(), k.chunk_tables.begin(), k.chunk_tables.end());
+  return tables;
+}
+
+void fetch_chunks(const TileKernel& k, const Loop& loop, Ops& ops) {
+  for (const ChunkTable& table : k.chunk_tables)
+    for (size_t column = 0; column < table.bounds.size(); ++column) {
+      const Sym bound = table.bounds[column];
+      if (std::none_of(loop.segments.begin(), loop.segments.end(),
+                       [&](const Segment& g) { return depends_on(g.lo, bound) || depends_on(g.hi, bound); }))
+        continue;
+      std::vector<Expr> index = table.index();
+      index.back() = int64_t(column);
+      ops.push_back({Fetch{bound, table.table, std::move(index)}, {}});
+    }
+}
+
 std::vector<Dim> memory_dims(const Program& p, const MappedProgram& m, Sym tensor) {
   for (const Input& input : p.inputs)
     if (input.sym == tensor) return input.dims;

@@ -69,6 +69,12 @@ struct Define {
   Sym var;
   Expr value;
 };
+/// var = tensor[index], an integer of a workspace, the same in all threads.
+struct Fetch {
+  Sym var;
+  Sym tensor;
+  std::vector<Expr> index;
+};
 struct MappedLoop {
   Sym var;
   Expr lo, hi;
@@ -182,15 +188,17 @@ struct ReduceOp {
 };
 
 // One list generates dispatch.
-#define TW_MAPPED_OPS(X)                                                                            \
-  X(Define)                                                                                         \
-  X(MappedLoop)                                                                                     \
-  X(If) X(Vote) X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait) X(Mma) \
-      X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
+#define TW_MAPPED_OPS(X)                                                                                  \
+  X(Define)                                                                                               \
+  X(Fetch)                                                                                                \
+  X(MappedLoop)                                                                                           \
+  X(If)                                                                                                   \
+  X(Vote) X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait) X(Mma) X(MmaFence) \
+      X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
 
 struct MappedOp {
-  std::variant<Define, MappedLoop, If, Vote, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync, BulkWait,
-               Mma, MmaFence, Commit, WaitGroup, ProxyFence, Barrier, MapOp, ReduceOp>
+  std::variant<Define, Fetch, MappedLoop, If, Vote, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,
+               BulkWait, Mma, MmaFence, Commit, WaitGroup, ProxyFence, Barrier, MapOp, ReduceOp>
       node;
   std::string comment;
 };
@@ -267,6 +275,7 @@ struct MappedProgram {
   std::vector<Axis> axes;
   std::vector<HostScalar> scalars;
   std::vector<Workspace> workspaces;
+  std::vector<ChunkTable> chunk_tables;  ///< workspaces that the host fills before a launch
   std::vector<MappedKernel> kernels;
   std::vector<LayoutGuard> layout;  ///< all must hold
   std::vector<IndexCheck> checks;   ///< by number
@@ -279,6 +288,11 @@ enum class LayoutClass : uint8_t { Aligned, General };
 /// fit (what it needs, what there is); nullopt-like refusals by name.
 MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
 MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
+
+/// All tables of the program's kernels.
+std::vector<ChunkTable> chunk_tables(const TileProgram& t);
+/// Fetches the bounds that the loop's segments mention, if the host finds them.
+void fetch_chunks(const TileKernel& k, const Loop& loop, Ops& ops);
 
 /// Readable text of every op, buffer and channel.
 std::string print(const Program& p, const MappedProgram& m);

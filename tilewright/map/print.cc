@@ -96,6 +96,9 @@ struct OpText {
   std::string operator()(const Define& o) const {
     return fmt::format("{} = {}", o.var.name(), text(o.value));
   }
+  std::string operator()(const Fetch& o) const {
+    return fmt::format("{} = {}", o.var.name(), text(read(o.tensor, o.index)));
+  }
   std::string operator()(const MappedLoop& o) const {
     return fmt::format("for {} in [{}, {})", o.var.name(), text(o.lo), text(o.hi));
   }

@@ -18,6 +18,25 @@ const char* name(Guard g) {
   return "";
 }
 
+const char* name(BoundsBy b) {
+  switch (b) {
+    case BoundsBy::None: return "none";
+    case BoundsBy::Host: return "host";
+    case BoundsBy::Tested: return "tested";
+  }
+  return "";
+}
+
+bool masks_read_arrays(const Derivation& d) {
+  for (const Pass& pass : d.passes) {
+    for (const Point& x : pass.state.points)
+      if (!tensors_read(x.present).empty()) return true;
+    for (const Component& c : pass.state.components)
+      if (!tensors_read(c.present).empty()) return true;
+  }
+  return false;
+}
+
 const char* name(Target t) {
   switch (t) {
     case Target::Interp: return "interp";
@@ -56,6 +75,7 @@ std::string print(const Program&, const Plan& plan) {
   clause(fmt::format("stages {}", plan.stages));
   clause(fmt::format("roles {}+{}", plan.loaders, plan.computers));
   clause(fmt::format("guard {}", name(plan.guard)));
+  if (plan.bounds != BoundsBy::None) clause(fmt::format("bounds {}", name(plan.bounds)));
   return text;
 }
 
@@ -122,6 +142,12 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
   if (plan.loaders < 0 || plan.loaders > 1 || plan.computers < 1 || plan.computers > 4)
     fail(fmt::format("roles {}+{}", plan.loaders, plan.computers),
          "use 0 or 1 loading and 1 to 4 computing groups");
+  if (plan.bounds != BoundsBy::None && !masks_read_arrays(d))
+    fail("`bounds` chooses how masks that read arrays are treated, and no mask of this program reads one",
+         "drop `bounds`");
+  if (plan.bounds != BoundsBy::None && plan.resident)
+    fail("a resident axis has one chunk, which is always visited",
+         "drop `bounds` or write `stream` for `resident`");
   if (plan.guard != Guard::Always) {
     for (const Pass& pass : d.passes)
       for (const Point& point : pass.state.points) {

@@ -11,6 +11,7 @@
 //   stages N        ring slots for streamed operands
 //   roles L+C       L loading and C computing groups (warpgroups on a GPU; 0+1 on a CPU)
 //   guard always|moved|threshold|speculative
+//   bounds host|tested   where a mask reads arrays: chunks to visit found on the host before the launch, or every chunk tested
 #pragma once
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ struct Cut {
 enum class Guard : uint8_t { Always, Moved, Threshold, Speculative };
 const char* name(Guard g);
 
+/// How chunks are chosen where a mask reads arrays; None: no mask does.
+enum class BoundsBy : uint8_t { None, Host, Tested };
+const char* name(BoundsBy b);
+
 struct Plan {
   std::vector<Cut> group;  ///< grid axes, outermost first
   Sym stream;              ///< streamed axis
@@ -41,6 +46,7 @@ struct Plan {
   int stages = 1;
   int loaders = 0, computers = 1;
   Guard guard = Guard::Always;
+  BoundsBy bounds = BoundsBy::None;
 };
 
 enum class Target : uint8_t { Interp, InterpMapped, Cpu, Cuda };
@@ -65,6 +71,9 @@ Plan parse_schedule(const Program& p, const Derivation& d, const std::string& te
 /// The same of the clauses of one kernel in a schedule for several.
 Plan parse_schedule(const Program& p, const Derivation& d, const ScheduleRange& clauses,
                     const Plan& defaults);
+/// Does a condition under which an element takes part read an array?
+bool masks_read_arrays(const Derivation& d);
+
 /// The full schedule text; parse_schedule(print) gives the same plan.
 std::string print(const Program& p, const Plan& plan);
 

@@ -20,8 +20,8 @@ struct Token {
   Span span;
 };
 
-const std::vector<std::string> kClauses = {"group", "stream", "resident", "split",
-                                           "keep",  "stages", "roles",    "guard"};
+const std::vector<std::string> kClauses = {"group",  "stream", "resident", "split", "keep",
+                                           "stages", "roles",  "guard",    "bounds"};
 
 class ScheduleParser {
  public:
@@ -40,6 +40,9 @@ class ScheduleParser {
     if (clauses_.empty())
       fail(Span{source_, begin_, begin_}, "the schedule holds no clause",
            "write one, such as `stream j=128`, or give no schedule for the default plans");
+    // What a default says of a stream does not hold for a resident axis.
+    if (plan_.resident && !clauses_.count("bounds")) plan_.bounds = BoundsBy::None;
+    if (plan_.resident && !clauses_.count("split")) plan_.split = 0;
     try {
       check_plan(p_, d_, plan_);
     } catch (const UserError& e) {
@@ -162,8 +165,8 @@ class ScheduleParser {
   }
 
   void clause() {
-    const Token head =
-        word("a clause", "`group`, `stream`, `resident`, `split`, `keep`, `stages`, `roles` or `guard`");
+    const Token head = word(
+        "a clause", "`group`, `stream`, `resident`, `split`, `keep`, `stages`, `roles`, `guard` or `bounds`");
     if (std::find(kClauses.begin(), kClauses.end(), head.text) == kClauses.end()) {
       const std::string near = nearest_name(head.text, kClauses);
       fail(head.span, fmt::format("no clause begins with `{}`", head.text),
@@ -193,6 +196,14 @@ class ScheduleParser {
       plan_.loaders = count("`roles 1+2`", true);
       expect("+", "`roles 1+2`");
       plan_.computers = count("`roles 1+2`");
+    } else if (head.text == "bounds") {
+      const Token t = word("where", "`bounds host` or `bounds tested`");
+      for (BoundsBy b : {BoundsBy::Host, BoundsBy::Tested})
+        if (t.text == name(b)) {
+          plan_.bounds = b;
+          return;
+        }
+      fail(t.span, fmt::format("no way to bound masks is called `{}`", t.text), "choose host or tested");
     } else {
       const Token t = word("a policy", "`guard always`, `moved`, `threshold` or `speculative`");
       for (Guard g : {Guard::Always, Guard::Moved, Guard::Threshold, Guard::Speculative})

@@ -68,7 +68,7 @@ class Builder {
   }
 
   /// Chunks that some part of the pass may need; those that every part needs whole are plain.
-  std::vector<Segment> segments(const KernelBuilder& b, const Pass& pass) {
+  std::vector<Segment> segments(KernelBuilder& b, const Pass& pass) {
     std::vector<Expr> presents;
     auto add = [&](Expr present) {
       Expr e = simplify(bake(p_.axes, present));
@@ -77,14 +77,22 @@ class Builder {
     for (const Point& x : pass.state.points) add(x.present);
     for (const Component& c : pass.state.components) add(c.present);
     if (!pass.stored.empty()) add(truth());
+    const bool all = std::any_of(presents.begin(), presents.end(), [](Expr e) { return is_true(e); });
+    const Expr some = all ? truth() : presents.size() == 1 ? presents[0] : make(Op::Or, presents);
+    const Expr every = presents.size() == 1 ? presents[0] : make(Op::And, presents);
     const TileKernel& k = b.kernel();
-    MaskBounds bounds = analyse_mask(presents[0], k, b.stream());
-    if (presents.size() > 1) {
-      bool all = std::any_of(presents.begin(), presents.end(), [](Expr e) { return is_true(e); });
-      MaskBounds some = analyse_mask(all ? truth() : make(Op::Or, presents), k, b.stream());
-      MaskBounds every = analyse_mask(make(Op::And, presents), k, b.stream());
-      bounds = {some.begin, max(some.begin, min(every.full_begin, some.limit)), {}, some.limit};
-      bounds.full_end = max(bounds.full_begin, min(every.full_end, some.limit));
+    MaskBounds bounds;
+    if (plan_.bounds == BoundsBy::Host && !tensors_read(every).empty()) {
+      bounds = from_table(b, some, every);
+    } else {
+      bounds = analyse_mask(presents[0], k, b.stream());
+      if (presents.size() > 1) {
+        const MaskBounds of_some = analyse_mask(some, k, b.stream());
+        const MaskBounds of_every = analyse_mask(every, k, b.stream());
+        bounds = {
+            of_some.begin, max(of_some.begin, min(of_every.full_begin, of_some.limit)), {}, of_some.limit};
+        bounds.full_end = max(bounds.full_begin, min(of_every.full_end, of_some.limit));
+      }
     }
     for (Expr* e : {&bounds.begin, &bounds.full_begin, &bounds.full_end, &bounds.limit})
       *e = simplify(bake(p_.axes, *e));
@@ -96,6 +104,42 @@ class Builder {
     part(bounds.full_begin, bounds.full_end, false);
     part(bounds.full_end, bounds.limit, true);
     return parts;
+  }
+
+  /// Bounds that the host finds: one row of a table for each block that the mask tells apart.
+  MaskBounds from_table(KernelBuilder& b, Expr some, Expr every) {
+    ChunkTable table;
+    table.stream = b.stream();
+    table.some = some;
+    table.every = every;
+    const std::string stream = table.stream.index.name();
+    auto added = [&](const std::string& name, Expr size) {
+      Sym length = Sym::fresh({.name = name, .kind = SymbolKind::Size, .integer = true, .nonnegative = true});
+      Sym index = Sym::fresh({.name = name,
+                              .kind = SymbolKind::Index,
+                              .integer = true,
+                              .nonnegative = true,
+                              .size = &length.info()});
+      out_.axes.push_back({index, size, {}});
+      return index;
+    };
+    Workspace w{Sym::fresh({.name = stream + "_chunks", .kind = SymbolKind::Tensor}), {}, DType::i64};
+    for (const KernelAxis& a : b.kernel().grid) {
+      auto mentions = [&](Expr e) { return e && (depends_on(e, a.index) || depends_on(e, a.counter)); };
+      if (!mentions(some) && !mentions(every) && !mentions(table.stream.begin) && !mentions(table.stream.end))
+        continue;
+      w.axes.push_back(added(a.index.name() + "_blocks", ceildiv(size_of(out_.axes, a.index), a.block)));
+      table.rows.push_back(a);
+    }
+    w.axes.push_back(added("bound", 4));
+    table.table = w.sym;
+    for (const char* name : {"begin", "full", "masked", "end"})
+      table.bounds.push_back(Sym::fresh(
+          {.name = stream + "_" + name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true}));
+    out_.workspaces.push_back(std::move(w));
+    const std::vector<Sym> x = table.bounds;
+    b.kernel().chunk_tables.push_back(std::move(table));
+    return {x[0], x[1], x[2], x[3]};
   }
 
   DType dtype_of(const KernelBuilder& b, Expr value) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tilewright/tile/chunk_table.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright::interpreter {
@@ -119,6 +120,8 @@ Kernel::Kernel(const TileProgram& t, const TileKernel& k, const std::map<Sym, do
   }
   fetched_ = tiles_;
   use_fetched_.assign(tiles_.size(), false);
+  for (const ChunkTable& table : k.chunk_tables)
+    chunk_rows_.push_back(chunk_rows(table, scalars, sizes, arrays.read));
   code_ = compile(k.body);
 }
 
@@ -129,6 +132,8 @@ void Kernel::compile_axes(const std::map<Sym, double>& scalars, const Sizes& siz
     return it->second;
   };
   for (const auto& [sym, value] : scalars) slot(sym, value);
+  for (const ChunkTable& table : k_.chunk_tables)
+    for (Sym s : table.bounds) slot(s, 0);
   for (const auto* list : {&k_.grid, &k_.inner})
     for (const KernelAxis& a : *list) {
       AxisState s;
@@ -231,7 +236,24 @@ void Kernel::run() {
   }
 }
 
-void Kernel::run_block() { run(code_, false); }
+void Kernel::run_block() {
+  find_chunks();
+  run(code_, false);
+}
+
+/// The block's rows of the chunk tables.
+void Kernel::find_chunks() {
+  for (size_t t = 0; t < k_.chunk_tables.size(); ++t) {
+    const ChunkTable& table = k_.chunk_tables[t];
+    size_t row = 0;
+    for (const KernelAxis& a : table.rows) {
+      const AxisState& s = axes_[size_t(axis_number_.at(a.index))];
+      row = row * size_t(ceil_quotient(s.size, a.block)) + size_t(scalars_[size_t(s.counter_slot)]);
+    }
+    for (size_t k = 0; k < table.bounds.size(); ++k)
+      scalars_[size_t(slots_.at(table.bounds[k]))] = double(chunk_rows_[t][4 * row + k]);
+  }
+}
 
 void Kernel::place(int axis, int64_t at) {
   AxisState& s = axes_[size_t(axis)];

@@ -60,6 +60,7 @@ class Kernel {
   VectorProgram program(Expr e, const std::vector<int>& domain, const Tile* target) const;
   std::vector<int> numbers(const std::vector<Sym>& axes) const;
   void run_block();
+  void find_chunks();
   void run(std::vector<Code>& body, bool masked);
   void run(Code& c, bool masked);
   void execute(Code& c, const Load& x);
@@ -117,6 +118,7 @@ class Kernel {
   std::vector<TileData> fetched_;  ///< copies, as far as read at Level::Shared
   std::vector<bool> use_fetched_;
   std::vector<Code> code_;
+  std::vector<std::vector<int64_t>> chunk_rows_;  ///< of each chunk table
 };
 
 }  // namespace tilewright::interpreter

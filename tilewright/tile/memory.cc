@@ -104,16 +104,22 @@ std::map<Sym, double> bind_params(const Program& p, const Sizes& sizes,
   return values;
 }
 
-Arrays bind_arrays(const Program& p, const TileProgram& t, const Sizes& sizes,
-                   const std::map<std::string, ArrayView>& inputs,
-                   const std::map<std::string, MutableArray>& outputs) {
-  Arrays arrays;
+std::map<Sym, Array> bind_inputs(const Program& p, const Sizes& sizes,
+                                 const std::map<std::string, ArrayView>& inputs) {
+  std::map<Sym, Array> arrays;
   for (const Input& in : p.inputs) {
     const ArrayView& v = checked("input", in.sym.name(), in.dtype, shape_of(in.dims, sizes), in.span, inputs);
     Array a{in.sym, in.dtype, const_cast<void*>(v.data), {}, {}, {}, in.span, {}};
     set_pieces(a, in.dims, strides_of(v), sizes);
-    arrays.read[in.sym] = std::move(a);
+    arrays[in.sym] = std::move(a);
   }
+  return arrays;
+}
+
+Arrays bind_arrays(const Program& p, const TileProgram& t, const Sizes& sizes,
+                   const std::map<std::string, ArrayView>& inputs,
+                   const std::map<std::string, MutableArray>& outputs) {
+  Arrays arrays{bind_inputs(p, sizes, inputs), {}};
   for (const Output& o : p.outputs) {
     const MutableArray& v =
         checked("output", o.sym.name(), o.dtype, shape_of(o.dims, sizes), o.span, outputs);

@@ -30,6 +30,9 @@ struct Arrays {
   std::map<Sym, Array> read, write;
 };
 
+/// The inputs among them.
+std::map<Sym, Array> bind_inputs(const Program& p, const Sizes& sizes,
+                                 const std::map<std::string, ArrayView>& inputs);
 /// The arrays of a run. `sizes` holds the sizes of the tile program's own axes too. UserError: an array is
 /// missing, or has another dtype or shape than the program says.
 Arrays bind_arrays(const Program& p, const TileProgram& t, const Sizes& sizes,

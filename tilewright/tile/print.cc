@@ -170,6 +170,12 @@ class Printer {
         whole += fmt::format("{}{}={}", whole.empty() ? "" : ", ", names_(a.index), a.block);
     if (!whole.empty()) head += "   whole " + whole;
     out_ += "\n" + head + "\n";
+    for (const ChunkTable& t : k.chunk_tables) {
+      std::string rows;
+      for (const KernelAxis& a : t.rows) rows += (rows.empty() ? "" : ", ") + names_(a.index);
+      out_ += fmt::format("  host step: {} by block of {} = chunks of {} where {}\n", list(t.bounds),
+                          rows.empty() ? "all" : rows, names_(t.stream.index), expr(t.some));
+    }
     body(k.body, 1);
     kernel_ = nullptr;
   }

@@ -19,6 +19,13 @@ const char* name(Level level) {
   return "";
 }
 
+std::vector<Expr> ChunkTable::index() const {
+  std::vector<Expr> at;
+  for (const KernelAxis& a : rows) at.push_back(a.counter);
+  at.push_back(0);
+  return at;
+}
+
 const KernelAxis& TileKernel::axis(Sym index) const {
   for (const auto* list : {&grid, &inner})
     for (const KernelAxis& a : *list)

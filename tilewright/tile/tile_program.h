@@ -113,11 +113,21 @@ struct HostScalar {
   Expr value;
 };
 
-/// An array between kernels (split parts): f32 or f64, row-major over axes.
+/// An array between kernels (split parts; f32 or f64), or one that the host fills (ChunkTable; i64). Row-major over axes.
 struct Workspace {
   Sym sym;
   std::vector<Sym> axes;
   DType dtype = DType::f32;
+};
+
+/// Chunks that a block visits where the mask reads arrays: a host step finds them before the launch (tile/chunk_table.h).
+struct ChunkTable {
+  Sym table;  ///< a workspace of i64: for each block of `rows` begin, full_begin, full_end and limit, in chunks
+  std::vector<KernelAxis> rows;  ///< grid axes that the mask or the stream's range depends on
+  KernelAxis stream;
+  Expr some, every;         ///< where an element is needed by some part of the pass, and by all of it
+  std::vector<Sym> bounds;  ///< the row of the block under way, in segments: four symbols of kind Variable
+  std::vector<Expr> index() const;  ///< of the first of them in `table`, over counters
 };
 
 struct TileKernel {
@@ -126,6 +136,7 @@ struct TileKernel {
   std::vector<KernelAxis> inner;  ///< Stream, Resident, Whole axes
   std::vector<Tile> tiles;
   Body body;
+  std::vector<ChunkTable> chunk_tables;
   bool heaviest_first =
       false;  ///< blocks of the last grid axis are ordered from the end (masks make them heavier)
 

@@ -286,6 +286,7 @@ class KernelMapper {
   void lower(const Loop& x, const std::string& comment, bool, std::vector<MappedOp>& ops) {
     const KernelAxis& axis = k_.axis(x.axis);
     const bool matters = mask_matters(x.body);
+    fetch_chunks(k_, x, ops);
     for (size_t s = 0; s < x.segments.size();) {
       // Extents are clipped: where no statement asks for the mask, contiguous segments are one.
       size_t e = s + 1;
@@ -350,3 +351,4 @@ MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Mac
 }
 
 }  // namespace tilewright
+  out.chunk_tables = chunk_tables(t);

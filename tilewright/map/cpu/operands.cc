@@ -54,6 +54,7 @@ struct Collector {
   }
 
   void visit(const Define& x) { expr(x.value); }
+  void visit(const Fetch& x) { access(x.tensor, x.index); }
   void visit(const MappedLoop& x) {
     expr(x.lo);
     expr(x.hi);

@@ -27,6 +27,7 @@ void visit(const Ops& ops, const ExprF& expr, const TensorF& tensor) {
   };
   for (const MappedOp& op : ops) {
     if (auto* x = std::get_if<Define>(&op.node)) expr(x->value);
+    if (auto* x = std::get_if<Fetch>(&op.node)) tensor(x->tensor), all(x->index);
     if (auto* x = std::get_if<MappedLoop>(&op.node)) {
       expr(x->lo), expr(x->hi);
       visit(x->body, expr, tensor);

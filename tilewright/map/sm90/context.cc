@@ -106,6 +106,7 @@ Expr Context::use(const Staged& s, const Position& at) const {
 
 std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops) {
   std::vector<SegmentVars> result;
+  fetch_chunks(kernel, loop, ops);
   auto define = [&](const std::string& name, Expr value) -> Expr {
     value = simplify(value);
     if (value.rational() || value.is(Op::Symbol)) return value;

@@ -95,6 +95,7 @@ MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Ma
   out.axes = t.axes;
   out.scalars = t.scalars;
   out.workspaces = t.workspaces;
+  out.chunk_tables = chunk_tables(t);
   hopper::LiteralSizes literal_sizes;
   // Sizes that follow from others come first, so that literals reach into them.
   for (const Axis& a : t.axes)
