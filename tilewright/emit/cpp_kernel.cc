@@ -227,11 +227,20 @@ void CppKernel::declarations() {
 }
 
 void CppKernel::ops(const Ops& list) {
-  for (const MappedOp& o : list) {
-    const std::string text = summary(o);
-    if (!text.empty()) out_.line("// " + text);
-    std::visit([&](const auto& x) { op(x); }, o.node);
+  for (size_t k = 0; k < list.size();) {
+    if (const size_t n = fused(list, k)) {
+      k += n;
+      continue;
+    }
+    describe(list[k]);
+    std::visit([&](const auto& x) { op(x); }, list[k].node);
+    ++k;
   }
+}
+
+void CppKernel::describe(const MappedOp& o) {
+  const std::string text = summary(o);
+  if (!text.empty()) out_.line("// " + text);
 }
 
 std::string CppKernel::summary(const MappedOp& o) const {
@@ -265,6 +274,12 @@ void CppKernel::op(const Define& x) {
   out_.line(fmt::format("const int64 {} = {};", names_.of(x.var), value));
 }
 
+void CppKernel::op(const Fetch& x) {
+  print_.begin({}, {}, 0, width_);
+  out_.line(fmt::format("const int64 {} = {}[{}];", names_.of(x.var), names_.of(x.tensor),
+                        print_.tensor_offset(x.tensor, x.index)));
+}
+
 void CppKernel::op(const MappedLoop& x) {
   print_.begin({}, {}, 0, width_);
   const std::string lo = print_.integer(x.lo), hi = print_.integer(x.hi);
@@ -272,12 +287,6 @@ void CppKernel::op(const MappedLoop& x) {
   out_.open(fmt::format("for (int64 {0} = {1}, {0}_end = {2}; {0} < {0}_end; ++{0})", var, lo, hi));
   ops(x.body);
   out_.close();
-}
-
-void CppKernel::op(const Fetch& x) {
-  print_.begin({}, {}, 0, width_);
-  out_.line(fmt::format("const int64 {} = {}[{}];", names_.of(x.var), names_.of(x.tensor),
-                        print_.tensor_offset(x.tensor, x.index)));
 }
 
 void CppKernel::op(const If& x) {

@@ -41,6 +41,14 @@ class CppKernel {
   void op(const ReduceOp& x);
   template <class T>
   void op(const T&);
+  /// Prints list[k] and its successors as one where their loops coincide (cpp_fuse.cc); how many, 0 if it stands alone.
+  size_t fused(const Ops& list, size_t k);
+  const Mma* scaled_product(const Ops& list, size_t k) const;
+  bool takes_extremes(const Mma& x, const MappedOp& next) const;
+  bool feeds(const MapOp& map, const MappedOp& next) const;
+  /// The product, what it accumulates onto scaled by `scale`, its values taken into the result of `extremes`; null: neither.
+  void product(const Mma& x, const MapOp* scale, const ReduceOp* extremes);
+  std::string reduced_value(Expr value, CKind kind, int precedence);
 
   /// Names the axes of an op, whose vectors run along `lane` (null: none).
   void begin(const Frame& frame, Sym lane);
@@ -66,6 +74,7 @@ class CppKernel {
   std::string may_read(const Copy& x);  ///< condition under which an element is read; empty: always
   void gather_element(const Copy& x, const Buffer& b, Sym lane);
   std::string summary(const MappedOp& o) const;
+  void describe(const MappedOp& o);  ///< the summary as a comment
 
   const Program& program_;
   const MappedProgram& mapped_;
@@ -76,6 +85,7 @@ class CppKernel {
   CppPrinter print_;
   CppText out_;
   std::map<Sym, int> product_vectors_;  ///< lane axis of a product -> vectors of its panels
+  const MapOp* producer_ = nullptr;     ///< made and stored in the loops of the reduction that is printed
   std::string error_word_;              ///< name of the pointer to it
   std::map<Sym, int64_t> extents_;      ///< elements of an axis in one block or chunk, padding included
 };

@@ -109,6 +109,19 @@ void CppKernel::op(const MapOp& x) {
   close_tile(b, lane);
 }
 
+/// The value that a reduction takes; what produces it is stored on the way.
+std::string CppKernel::reduced_value(Expr value, CKind kind, int precedence) {
+  print_.share("t");
+  const std::string text =
+      print_.value_text(producer_ ? producer_->value : value, kind, producer_ ? 0 : precedence);
+  declarations();
+  print_.share("");
+  if (!producer_) return text;
+  out_.line(fmt::format("const {} made = {};", accumulator_type(kind, true), text));
+  store_local(kernel_.buffer(producer_->buffer), "made", true);
+  return "made";
+}
+
 std::string CppKernel::accumulator_type(CKind kind, bool vector) const {
   if (kind == CKind::Real) return vector ? "vf" : "real";
   if (kind == CKind::Integer) return vector ? "vl" : "int64";
@@ -204,10 +217,7 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   out_.close();
   const auto element = [&](const std::string& total) {
     if (panel) open_vectors(lane);
-    print_.share("t");
-    const std::string value = print_.value_text(x.value, kind, operand_precedence(x.reducer));
-    declarations();
-    print_.share("");
+    const std::string value = reduced_value(x.value, kind, operand_precedence(x.reducer));
     out_.line(fmt::format("{} = {};", total, combined(x.reducer, kind, total, value)));
     if (panel) close_vectors(lane);
   };
@@ -262,10 +272,7 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
 std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes,
                                      Sym lane) {
   const auto element = [&](const std::string& total, bool masked) {
-    print_.share("t");
-    std::string text = print_.value_text(value, kind, masked ? 0 : operand_precedence(r));
-    declarations();
-    print_.share("");
+    std::string text = reduced_value(value, kind, masked ? 0 : operand_precedence(r));
     if (masked) {
       const std::string exists = fmt::format("valid({})", print_.remaining());
       if (kind == CKind::Boolean)
@@ -458,7 +465,9 @@ void CppKernel::op(const StoreOut& x) {
   close_tile(b, lane);
 }
 
-void CppKernel::op(const Mma& x) {
+void CppKernel::op(const Mma& x) { product(x, nullptr, nullptr); }
+
+void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extremes) {
   const Atom* atom = find_atom(x.atom);
   const Buffer& d = kernel_.buffer(x.d);
   const auto axes = cpu::product_axes(cpu::operand_of(kernel_, x.d), x.a, cpu::operand_of(kernel_, x.a), x.b,
@@ -490,11 +499,20 @@ void CppKernel::op(const Mma& x) {
                                                    : fmt::format("{} + {}", names_.of(b.tensor),
                                                                  print_.tensor_offset(b.tensor, b.index));
   const int64_t panel = int64_t(atom->n) * width_;
-  out_.line(fmt::format("product<{}, {}>(({} + {}) / {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});",
-                        atom->m, atom->n, lane.extent, panel - 1, panel, rows, inner.extent, pointer(d),
-                        panel_step(d, axes->lane, panel), step(d, axes->row), pointer(a),
-                        panel_step(a, axes->lane, panel), step(a, axes->inner), from, step(b, axes->row),
-                        step(b, axes->inner), x.zero ? "false" : "true"));
+  std::string more, top;
+  if (extremes) {
+    top = extremes->reducer == Reducer::Max ? ", 1" : ", -1";
+    more = fmt::format(", 0, {}", names_.of(extremes->buffer));
+  }
+  if (scale) {
+    for (Sym s : tensors_read(scale->value))
+      if (s != x.d) more = ", " + names_.of(s);
+  }
+  out_.line(fmt::format(
+      "product<{}, {}{}>(({} + {}) / {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});", atom->m,
+      atom->n, top, lane.extent, panel - 1, panel, rows, inner.extent, pointer(d),
+      panel_step(d, axes->lane, panel), step(d, axes->row), pointer(a), panel_step(a, axes->lane, panel),
+      step(a, axes->inner), from, step(b, axes->row), step(b, axes->inner), x.zero ? "false" : "true", more));
   for (Sym o : axes->outer)
     if (print_.axis(o)) out_.close();
 }

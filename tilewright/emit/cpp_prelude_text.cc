@@ -576,7 +576,8 @@ INLINE void store_int(T* p, int64 stride, int64 n, V x) {
 }
 
 //@ fma
-// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. UNIT: the rows of b are neighbours.
+// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. UNIT: the rows of b are neighbours. `scale`: what d
+// held is multiplied by it first, lane by lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not).
 // PIN keeps the compiler from loading a vector of lanes again for every row: 4×3 rows and vectors would take 16 loads instead of 7 for 12 products.
 #if defined(__AVX512F__)
 #define PIN(x) asm("" : "+v"(x))
@@ -585,9 +586,9 @@ INLINE void store_int(T* p, int64 stride, int64 n, V x) {
 #else
 #define PIN(x)
 #endif
-template <int R, int C, bool UNIT>
+template <int R, int C, bool UNIT, int TOP>
 __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row,
-                                          int64 b_inner, int64 inner, bool add) {
+                                          int64 b_inner, int64 inner, bool add, const real* scale, real* top) {
   if (UNIT) b_row = 1;
   vf s[R][C];
   UNROLL
@@ -611,27 +612,45 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     a += a_inner;
     b += b_inner;
   }
+  if (add) {
+    UNROLL
+    for (int c = 0; c < C; ++c) {
+      const vf x = scale ? ld(scale + c * LANES) : splat(1);
+      UNROLL
+      for (int r = 0; r < R; ++r) s[r][c] += ld(d + r * d_row + c * LANES) * x;
+    }
+  }
   UNROLL
   for (int r = 0; r < R; ++r) {
     UNROLL
+    for (int c = 0; c < C; ++c) st(d + r * d_row + c * LANES, s[r][c]);
+  }
+  if (TOP != 0) {
+    UNROLL
     for (int c = 0; c < C; ++c) {
-      real* out = d + r * d_row + c * LANES;
-      st(out, add ? ld(out) + s[r][c] : s[r][c]);
+      vf x = ld(top + c * LANES);
+      UNROLL
+      for (int r = 0; r < R; ++r) x = TOP > 0 ? v_max(x, s[r][c]) : v_min(x, s[r][c]);
+      st(top + c * LANES, x);
     }
   }
 }
 //@ product
 // The same for any number of panels of C vectors and of rows.
-template <int R, int C>
-INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a, int64 a_panel,
-                    int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add) {
+template <int R, int C, int TOP = 0>
+INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a, int64 a_panel, int64 a_inner,
+                    const real* b, int64 b_row, int64 b_inner, bool add, const real* scale = 0, real* top = 0) {
   for (int64 p = 0; p < panels; ++p, d += d_panel, a += a_panel) {
+    for (int c = 0; TOP != 0 && c < C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
     int64 r = 0;
     if (b_row == 1)
-      for (; r + R <= rows; r += R) fma<R, C, true>(d + r * d_row, d_row, a, a_inner, b + r, 1, b_inner, inner, add);
+      for (; r + R <= rows; r += R) fma<R, C, true, TOP>(d + r * d_row, d_row, a, a_inner, b + r, 1, b_inner, inner, add, scale, top);
     else
-      for (; r + R <= rows; r += R) fma<R, C, false>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add);
-    for (; r < rows; ++r) fma<1, C, false>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add);
+      for (; r + R <= rows; r += R)
+        fma<R, C, false, TOP>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add, scale, top);
+    for (; r < rows; ++r) fma<1, C, false, TOP>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add, scale, top);
+    if (scale) scale += C * LANES;
+    if (TOP != 0) top += C * LANES;
   }
 }
 //@ end

@@ -303,6 +303,7 @@ class KernelMapper {
       if (axis.kind == KernelAxis::Kind::Stream) open_axis(axis, loop.body);
       const bool masked = matters && x.segments[s].masked;
       lower(x.body, masked, loop.body);
+      scale_at_products(loop.body);
       std::string text = comment;
       if (matters) text += (text.empty() ? "" : ", ") + std::string(masked ? "masked" : "plain");
       if (axis.kind == KernelAxis::Kind::Stream)
@@ -310,6 +311,38 @@ class KernelMapper {
       else
         for (MappedOp& op : loop.body) ops.push_back(std::move(op));  // one chunk: no loop
       s = e;
+    }
+  }
+
+  /// Maps that multiply a tile by a row are moved in front of the product that accumulates onto the tile next, where nothing in between knows the
+  /// difference: there an emitter prints both as one.
+  static void scale_at_products(std::vector<MappedOp>& ops) {
+    for (size_t k = 0; k < ops.size(); ++k) {
+      const auto* map = std::get_if<MapOp>(&ops[k].node);
+      if (!map || !map->value.is(Op::Mul)) continue;
+      const std::vector<Sym> reads = tensors_read(map->value);
+      size_t at = k + 1;
+      bool found = false;
+      for (; at < ops.size() && !found; ++at) {
+        if (const auto* x = std::get_if<Mma>(&ops[at].node)) {
+          if (x->d == map->buffer) found = !x->zero;
+          if (x->d == map->buffer || x->a == map->buffer || x->b == map->buffer || contains_axis(reads, x->d))
+            break;
+          continue;
+        }
+        const Expr value = std::holds_alternative<MapOp>(ops[at].node) ? std::get<MapOp>(ops[at].node).value
+                           : std::holds_alternative<ReduceOp>(ops[at].node)
+                               ? std::get<ReduceOp>(ops[at].node).value
+                               : Expr();
+        if (!value || contains_axis(tensors_read(value), map->buffer)) break;
+        const Sym written = std::holds_alternative<MapOp>(ops[at].node)
+                                ? std::get<MapOp>(ops[at].node).buffer
+                                : std::get<ReduceOp>(ops[at].node).buffer;
+        if (written == map->buffer || contains_axis(reads, written)) break;
+      }
+      if (!found || at == k + 1) continue;
+      std::rotate(ops.begin() + long(k), ops.begin() + long(k) + 1, ops.begin() + long(at));
+      --k;
     }
   }
 
@@ -335,6 +368,7 @@ MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Mac
   out.axes = t.axes;
   out.scalars = t.scalars;
   out.workspaces = t.workspaces;
+  out.chunk_tables = chunk_tables(t);
   for (const TileKernel& k : t.kernels) {
     MappedKernel kernel = cpu::KernelMapper(t, k, m).run();
     const int64_t needed = kernel.local_bytes();
@@ -351,4 +385,3 @@ MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Mac
 }
 
 }  // namespace tilewright
-  out.chunk_tables = chunk_tables(t);

@@ -43,6 +43,11 @@ INLINE vf v_max(vf a, vf b) {  // NaN if either is
   return a == a ? m : a;
 }
 INLINE real v_max(real a, real b) { return a > b || a != a ? a : b; }
+INLINE vf v_min(vf a, vf b) {  // NaN if either is
+  const vf m = a < b ? a : b;
+  return a == a ? m : a;
+}
+INLINE real v_min(real a, real b) { return a < b || a != a ? a : b; }
 INLINE int64 i_max(int64 a, int64 b) { return a > b ? a : b; }
 INLINE vl i_max(vl a, vl b) { return a > b ? a : b; }
 INLINE int64 i_min(int64 a, int64 b) { return a < b ? a : b; }
@@ -98,7 +103,8 @@ INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
   else
     scatter(p, stride, n, (const real*)&x);
 }
-// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. UNIT: the rows of b are neighbours.
+// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. UNIT: the rows of b are neighbours. `scale`: what d
+// held is multiplied by it first, lane by lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not).
 // PIN keeps the compiler from loading a vector of lanes again for every row: 4×3 rows and vectors would take 16 loads instead of 7 for 12 products.
 #if defined(__AVX512F__)
 #define PIN(x) asm("" : "+v"(x))
@@ -107,9 +113,9 @@ INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
 #else
 #define PIN(x)
 #endif
-template <int R, int C, bool UNIT>
+template <int R, int C, bool UNIT, int TOP>
 __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row,
-                                          int64 b_inner, int64 inner, bool add) {
+                                          int64 b_inner, int64 inner, bool add, const real* scale, real* top) {
   if (UNIT) b_row = 1;
   vf s[R][C];
   UNROLL
@@ -133,26 +139,44 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     a += a_inner;
     b += b_inner;
   }
+  if (add) {
+    UNROLL
+    for (int c = 0; c < C; ++c) {
+      const vf x = scale ? ld(scale + c * LANES) : splat(1);
+      UNROLL
+      for (int r = 0; r < R; ++r) s[r][c] += ld(d + r * d_row + c * LANES) * x;
+    }
+  }
   UNROLL
   for (int r = 0; r < R; ++r) {
     UNROLL
+    for (int c = 0; c < C; ++c) st(d + r * d_row + c * LANES, s[r][c]);
+  }
+  if (TOP != 0) {
+    UNROLL
     for (int c = 0; c < C; ++c) {
-      real* out = d + r * d_row + c * LANES;
-      st(out, add ? ld(out) + s[r][c] : s[r][c]);
+      vf x = ld(top + c * LANES);
+      UNROLL
+      for (int r = 0; r < R; ++r) x = TOP > 0 ? v_max(x, s[r][c]) : v_min(x, s[r][c]);
+      st(top + c * LANES, x);
     }
   }
 }
 // The same for any number of panels of C vectors and of rows.
-template <int R, int C>
-INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a, int64 a_panel,
-                    int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add) {
+template <int R, int C, int TOP = 0>
+INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a, int64 a_panel, int64 a_inner,
+                    const real* b, int64 b_row, int64 b_inner, bool add, const real* scale = 0, real* top = 0) {
   for (int64 p = 0; p < panels; ++p, d += d_panel, a += a_panel) {
+    for (int c = 0; TOP != 0 && c < C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
     int64 r = 0;
     if (b_row == 1)
-      for (; r + R <= rows; r += R) fma<R, C, true>(d + r * d_row, d_row, a, a_inner, b + r, 1, b_inner, inner, add);
+      for (; r + R <= rows; r += R) fma<R, C, true, TOP>(d + r * d_row, d_row, a, a_inner, b + r, 1, b_inner, inner, add, scale, top);
     else
-      for (; r + R <= rows; r += R) fma<R, C, false>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add);
-    for (; r < rows; ++r) fma<1, C, false>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add);
+      for (; r + R <= rows; r += R)
+        fma<R, C, false, TOP>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add, scale, top);
+    for (; r < rows; ++r) fma<1, C, false, TOP>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add, scale, top);
+    if (scale) scale += C * LANES;
+    if (TOP != 0) top += C * LANES;
   }
 }
 
@@ -242,39 +266,8 @@ static void causal_task(const int64* words, int64 task) {
     const int64 j0 = 64 * j_chunk;
     const int64 nj = i_min(64, size_j - j0);
     // S = sum[d](Q * K)
-    product<4, 3>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false);
     // m = max[j](S[i, j])
-    for (int64 p = 0; p * 24 < ni; ++p) {
-      vf total[2][3];
-      UNROLL
-      for (int u = 0; u < 2; ++u) {
-        UNROLL
-        for (int c = 0; c < 3; ++c) total[u][c] = splat(-__builtin_inff());
-      }
-      for (int64 first = 0; first + 2 <= nj; first += 2) {
-        UNROLL
-        for (int u = 0; u < 2; ++u) {
-          const int64 j = first + u;
-          UNROLL
-          for (int c = 0; c < 3; ++c) {
-            const int64 i = p * 24 + c * 8;
-            total[u][c] = v_max(total[u][c], ld(S + p * 1536 + j * 24 + c * 8));
-          }
-        }
-      }
-      for (int64 j = (nj) / 2 * 2; j < nj; ++j) {
-        UNROLL
-        for (int c = 0; c < 3; ++c) {
-          const int64 i = p * 24 + c * 8;
-          total[0][c] = v_max(total[0][c], ld(S + p * 1536 + j * 24 + c * 8));
-        }
-      }
-      UNROLL
-      for (int c = 0; c < 3; ++c) {
-        const int64 i = p * 24 + c * 8;
-        st(m + i, v_max(total[0][c], total[1][c]));
-      }
-    }
+    product<4, 3, 1>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m);
     // rho_next = max(rho[i], m[i]): point
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
@@ -301,16 +294,6 @@ static void causal_task(const int64* words, int64 task) {
         st(l_2 + i, ld(l_2 + i) * ld(r + i));
       }
     }
-    // o = o[i, e] * r[i]: repair
-    for (int64 p = 0; p * 24 < ni; ++p) {
-      for (int64 e = 0; e < 32; ++e) {
-        UNROLL
-        for (int c = 0; c < 3; ++c) {
-          const int64 i = p * 24 + c * 8;
-          st(o + p * 768 + e * 24 + c * 8, ld(o + p * 768 + e * 24 + c * 8) * ld(r + i));
-        }
-      }
-    }
     // rho = rho_next[i]
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
@@ -329,15 +312,6 @@ static void causal_task(const int64* words, int64 task) {
       }
     }
     // S = exp2((S[i, j] - g[i]) * 0.25503486164919736): exp(S - rho)
-    for (int64 p = 0; p * 24 < ni; ++p) {
-      for (int64 j = 0; j < nj; ++j) {
-        UNROLL
-        for (int c = 0; c < 3; ++c) {
-          const int64 i = p * 24 + c * 8;
-          st(S + p * 1536 + j * 24 + c * 8, v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i))));
-        }
-      }
-    }
     // l sum = sum[j](S[i, j]): sum exp(S - rho)
     for (int64 p = 0; p * 24 < ni; ++p) {
       vf total[2][3];
@@ -353,7 +327,9 @@ static void causal_task(const int64* words, int64 task) {
           UNROLL
           for (int c = 0; c < 3; ++c) {
             const int64 i = p * 24 + c * 8;
-            total[u][c] = total[u][c] + ld(S + p * 1536 + j * 24 + c * 8);
+            const vf made = v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+            st(S + p * 1536 + j * 24 + c * 8, made);
+            total[u][c] = total[u][c] + made;
           }
         }
       }
@@ -361,7 +337,9 @@ static void causal_task(const int64* words, int64 task) {
         UNROLL
         for (int c = 0; c < 3; ++c) {
           const int64 i = p * 24 + c * 8;
-          total[0][c] = total[0][c] + ld(S + p * 1536 + j * 24 + c * 8);
+          const vf made = v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+          st(S + p * 1536 + j * 24 + c * 8, made);
+          total[0][c] = total[0][c] + made;
         }
       }
       UNROLL
@@ -370,8 +348,9 @@ static void causal_task(const int64* words, int64 task) {
         st(l_2 + i, ld(l_2 + i) + (total[0][c] + total[1][c]));
       }
     }
+    // o = o[i, e] * r[i]: repair
     // o += sum[j](S * V): sum exp(S - rho) V
-    product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true);
+    product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r);
   }
   // masked
   for (int64 j_chunk = i_max(0, i_min(i_block_ + ((size_j - size_i - 16 * i_block_ + 1) >> 6), size_j >> 6)), j_chunk_end = i_max(0, i_min(((size_j - size_i + i_min(size_i - 1, 48 * i_block_ + 47)) >> 6) + 1, (size_j + 63) >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
@@ -380,15 +359,6 @@ static void causal_task(const int64* words, int64 task) {
     // S = sum[d](Q * K)
     product<4, 3>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false);
     // S = where(size(i) + j <= i + size(j), S[i, j], -inf)
-    for (int64 p = 0; p * 24 < ni; ++p) {
-      for (int64 j = 0; j < nj_2; ++j) {
-        UNROLL
-        for (int c = 0; c < 3; ++c) {
-          const int64 i = p * 24 + c * 8;
-          st(S + p * 1536 + j * 24 + c * 8, select(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j)), ld(S + p * 1536 + j * 24 + c * 8), splat(-__builtin_inff())));
-        }
-      }
-    }
     // m = max[j](S[i, j])
     for (int64 p = 0; p * 24 < ni; ++p) {
       vf total[2][3];
@@ -404,7 +374,9 @@ static void causal_task(const int64* words, int64 task) {
           UNROLL
           for (int c = 0; c < 3; ++c) {
             const int64 i = p * 24 + c * 8;
-            total[u][c] = v_max(total[u][c], ld(S + p * 1536 + j * 24 + c * 8));
+            const vf made = select(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j)), ld(S + p * 1536 + j * 24 + c * 8), splat(-__builtin_inff()));
+            st(S + p * 1536 + j * 24 + c * 8, made);
+            total[u][c] = v_max(total[u][c], made);
           }
         }
       }
@@ -412,7 +384,9 @@ static void causal_task(const int64* words, int64 task) {
         UNROLL
         for (int c = 0; c < 3; ++c) {
           const int64 i = p * 24 + c * 8;
-          total[0][c] = v_max(total[0][c], ld(S + p * 1536 + j * 24 + c * 8));
+          const vf made = select(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j)), ld(S + p * 1536 + j * 24 + c * 8), splat(-__builtin_inff()));
+          st(S + p * 1536 + j * 24 + c * 8, made);
+          total[0][c] = v_max(total[0][c], made);
         }
       }
       UNROLL
@@ -475,15 +449,6 @@ static void causal_task(const int64* words, int64 task) {
       }
     }
     // S = exp2((S[i, j] - g[i]) * 0.25503486164919736): exp(S - rho)
-    for (int64 p = 0; p * 24 < ni; ++p) {
-      for (int64 j = 0; j < nj_2; ++j) {
-        UNROLL
-        for (int c = 0; c < 3; ++c) {
-          const int64 i = p * 24 + c * 8;
-          st(S + p * 1536 + j * 24 + c * 8, v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i))));
-        }
-      }
-    }
     // l sum = sum[j](S[i, j]): sum exp(S - rho)
     for (int64 p = 0; p * 24 < ni; ++p) {
       vf total[2][3];
@@ -499,7 +464,9 @@ static void causal_task(const int64* words, int64 task) {
           UNROLL
           for (int c = 0; c < 3; ++c) {
             const int64 i = p * 24 + c * 8;
-            total[u][c] = total[u][c] + ld(S + p * 1536 + j * 24 + c * 8);
+            const vf made = v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+            st(S + p * 1536 + j * 24 + c * 8, made);
+            total[u][c] = total[u][c] + made;
           }
         }
       }
@@ -507,7 +474,9 @@ static void causal_task(const int64* words, int64 task) {
         UNROLL
         for (int c = 0; c < 3; ++c) {
           const int64 i = p * 24 + c * 8;
-          total[0][c] = total[0][c] + ld(S + p * 1536 + j * 24 + c * 8);
+          const vf made = v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+          st(S + p * 1536 + j * 24 + c * 8, made);
+          total[0][c] = total[0][c] + made;
         }
       }
       UNROLL

@@ -133,9 +133,6 @@ static void softmax_task(const int64* words, int64 task) {
   // g = where(rho[] == -inf, 0, rho[])
   g = rho == -__builtin_inff() ? 0.0f : rho;
   // E = exp2((X[j] - g[]) * 1.4426950408889634): exp(X - rho)
-  for (int64 j = 0; j < size_j; j += 8) {
-    st(E + j, v_exp2(1.442695f * (load_real(X + r * X_r + j * X_j, X_j, size_j - j) - g)));
-  }
   // l = sum[j](E[j]): sum exp(X - rho)
   {
     vf total[4];
@@ -145,11 +142,15 @@ static void softmax_task(const int64* words, int64 task) {
       UNROLL
       for (int u = 0; u < 4; ++u) {
         const int64 j = first + u * 8;
-        total[u] = total[u] + ld(E + j);
+        const vf made = v_exp2(1.442695f * (load_real(X + r * X_r + j * X_j, X_j, size_j - j) - g));
+        st(E + j, made);
+        total[u] = total[u] + made;
       }
     }
     for (int64 j = (size_j) / 32 * 32; j < size_j; j += 8) {
-      total[0] = total[0] + select(valid(size_j - j), ld(E + j), (vf){});
+      const vf made = v_exp2(1.442695f * (load_real(X + r * X_r + j * X_j, X_j, size_j - j) - g));
+      st(E + j, made);
+      total[0] = total[0] + select(valid(size_j - j), made, (vf){});
     }
     l_2 = sum_lanes((total[0] + total[1]) + (total[2] + total[3]));
   }
