@@ -41,7 +41,8 @@ std::vector<std::string> verb_names(const CLI::App& app) {
   }
   if (!rest.empty()) throw UserError(Span{}, fmt::format("`{}` is not expected here", rest[0]), help);
   if (chosen.empty())
-    throw UserError(Span{}, "no verb is given", fmt::format("verbs are {}", fmt::join(verb_names(app), ", ")));
+    throw UserError(Span{}, "no verb is given",
+                    fmt::format("verbs are {}", fmt::join(verb_names(app), ", ")));
   const std::string what = e.what(), option = what.substr(0, what.find_first_of(": "));
   if (what.find("At Most") != std::string::npos)
     throw UserError(Span{}, fmt::format("{} is given twice", option), "give it once");

@@ -96,7 +96,7 @@ TEST(DriverErrors, Schedules) {
   EXPECT_EQ(
       refusal(kRows, o),
       "<schedule>:1:1: error: `bounds` chooses how masks that read arrays are treated, and no mask of this "
-      "program reads one\n  bounds host\n  ^~~~~~~~~~~\n  help: drop `bounds`\n");
+      "program reads integers or booleans of one\n  bounds host\n  ^~~~~~~~~~~\n  help: drop `bounds`\n");
   const char* lengths =
       "program lengths\naxis r, j\ninput x[r, j] : f32\ninput n[r] : i32 range(0, 100)\n"
       "y[r] = sum[j](where(j < n[r], x, 0))\noutput y : f32\n";
@@ -106,13 +106,16 @@ TEST(DriverErrors, Schedules) {
             "bounds tested\n  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~\n  help: drop `bounds` or write `stream` for "
             "`resident`\n");
   o.schedule = "resident j=64; split j=64";
-  EXPECT_EQ(refusal(lengths, o),
-            "<schedule>:1:1: error: a resident axis is held whole, so it cannot be split\n  resident j=64; split "
-            "j=64\n  ^~~~~~~~~~~~~~~~~~~~~~~~~\n  help: drop `split` or write `stream` for `resident`\n");
+  EXPECT_EQ(
+      refusal(lengths, o),
+      "<schedule>:1:1: error: a resident axis is held whole, so it cannot be split\n  resident j=64; split "
+      "j=64\n  ^~~~~~~~~~~~~~~~~~~~~~~~~\n  help: drop `split` or write `stream` for `resident`\n");
   o.schedule = "resident j=64";  // a default's split is not meant
-  EXPECT_EQ(print(parse_program(std::make_shared<SourceText>(SourceText{"p.tw", lengths})),
-                  analyse(parse_program(std::make_shared<SourceText>(SourceText{"p.tw", lengths})), o).plans[0].plan),
-            "group r=1; resident j=64; stages 1; roles 0+1; guard always");
+  EXPECT_EQ(
+      print(
+          parse_program(std::make_shared<SourceText>(SourceText{"p.tw", lengths})),
+          analyse(parse_program(std::make_shared<SourceText>(SourceText{"p.tw", lengths})), o).plans[0].plan),
+      "group r=1; resident j=64; stages 1; roles 0+1; guard always");
   o.schedule = "stream j=64; bounds host";
   o.target = Target::Cuda;
   EXPECT_EQ(refusal(lengths, o),

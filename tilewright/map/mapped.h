@@ -188,13 +188,15 @@ struct ReduceOp {
 };
 
 // One list generates dispatch.
-#define TW_MAPPED_OPS(X)                                                                                  \
-  X(Define)                                                                                               \
-  X(Fetch)                                                                                                \
-  X(MappedLoop)                                                                                           \
-  X(If)                                                                                                   \
-  X(Vote) X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait) X(Mma) X(MmaFence) \
-      X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
+#define TW_MAPPED_OPS(X)                                                                            \
+  X(Define)                                                                                         \
+  X(Fetch)                                                                                          \
+  X(MappedLoop)                                                                                     \
+  X(If)                                                                                             \
+  X(Vote)                                                                                           \
+  X(Wait)                                                                                           \
+  X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait) X(Mma) X(MmaFence) X(Commit) \
+      X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
 
 struct MappedOp {
   std::variant<Define, Fetch, MappedLoop, If, Vote, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,

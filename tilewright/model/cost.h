@@ -13,7 +13,8 @@ struct Cost {
   LevelCost memory, shared;
   std::vector<std::pair<Sym, Expr>> loaded_by_tensor;
   Expr peak_shared, peak_registers;  ///< M, bytes of one block
-  Expr chunks_visited;  ///< over the bounds of one block, times the blocks, where a host step finds them (ChunkTable)
+  Expr
+      chunks_visited;  ///< over the bounds of one block, times the blocks, where a host step finds them (ChunkTable)
 };
 
 Cost cost(const Program& p, const TileProgram& t);

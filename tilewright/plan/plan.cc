@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tilewright/expr/simplify.h"
 #include "tilewright/plan/axes.h"
 
 namespace tilewright {
@@ -27,12 +28,27 @@ const char* name(BoundsBy b) {
   return "";
 }
 
+namespace {
+
+/// Is there a condition on integer or boolean elements of arrays, which an interval of each bounds?
+bool reads_arrays(Expr condition) {
+  if (!condition) return false;
+  if (condition.is(Op::And) || condition.is(Op::Or) || condition.is(Op::Not))
+    return std::any_of(condition.args().begin(), condition.args().end(), reads_arrays);
+  if (condition.is(Op::Read)) return true;
+  if (tensors_read(condition).empty() || !is_boolean(condition)) return false;
+  return std::all_of(condition.args().begin(), condition.args().end(),
+                     [](Expr a) { return a.number() || (is_integer(a) && !a.is(Op::Reduce)); });
+}
+
+}  // namespace
+
 bool masks_read_arrays(const Derivation& d) {
   for (const Pass& pass : d.passes) {
     for (const Point& x : pass.state.points)
-      if (!tensors_read(x.present).empty()) return true;
+      if (reads_arrays(x.present)) return true;
     for (const Component& c : pass.state.components)
-      if (!tensors_read(c.present).empty()) return true;
+      if (reads_arrays(c.present)) return true;
   }
   return false;
 }
@@ -143,8 +159,10 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
     fail(fmt::format("roles {}+{}", plan.loaders, plan.computers),
          "use 0 or 1 loading and 1 to 4 computing groups");
   if (plan.bounds != BoundsBy::None && !masks_read_arrays(d))
-    fail("`bounds` chooses how masks that read arrays are treated, and no mask of this program reads one",
-         "drop `bounds`");
+    fail(
+        "`bounds` chooses how masks that read arrays are treated, and no mask of this program reads integers "
+        "or booleans of one",
+        "drop `bounds`");
   if (plan.bounds != BoundsBy::None && plan.resident)
     fail("a resident axis has one chunk, which is always visited",
          "drop `bounds` or write `stream` for `resident`");

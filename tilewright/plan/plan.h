@@ -71,7 +71,7 @@ Plan parse_schedule(const Program& p, const Derivation& d, const std::string& te
 /// The same of the clauses of one kernel in a schedule for several.
 Plan parse_schedule(const Program& p, const Derivation& d, const ScheduleRange& clauses,
                     const Plan& defaults);
-/// Does a condition under which an element takes part read an array?
+/// Does a condition under which an element takes part compare integers of an array, or read its booleans?
 bool masks_read_arrays(const Derivation& d);
 
 /// The full schedule text; parse_schedule(print) gives the same plan.

@@ -155,7 +155,7 @@ class Bounds {
   /// Least and greatest element in the box that the indices span now.
   Values read(Expr e) {
     auto it = inputs_.find(e->sym);
-    if (it == inputs_.end()) return anything;
+    if (it == inputs_.end() || is_float(it->second.dtype)) return anything;
     const Array& array = it->second;
     std::vector<int64_t> box;  // first and last of each index
     double elements = 1;
@@ -178,7 +178,7 @@ class Bounds {
                    Values& range) {
     if (d == array.sizes.size()) {
       const double x = load_element(array.dtype, array.data, offset);
-      range = std::isnan(x) ? anything : Values{std::min(range.lo, x), std::max(range.hi, x)};
+      range = {std::min(range.lo, x), std::max(range.hi, x)};
       return;
     }
     for (int64_t i = box[2 * d]; i <= box[2 * d + 1]; ++i)
@@ -200,8 +200,6 @@ class Bounds {
 int64_t blocks(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
 }  // namespace
-
-bool reads_arrays(Expr present) { return !tensors_read(present).empty(); }
 
 std::vector<int64_t> chunk_rows(const ChunkTable& table, const std::map<Sym, double>& scalars,
                                 const Sizes& sizes, const std::map<Sym, Array>& inputs) {

@@ -2,7 +2,7 @@
 //
 // A condition on tensors (documents, lengths, prefixes, tables of blocks) has no bounds in sizes and counters alone. It is evaluated over intervals, one
 // block and one chunk at a time, with every read replaced by its least and greatest value over the tile. That decides for most chunks that no element is
-// present, or that all are; the others are visited and tested.
+// present, or that all are; the others are visited and tested. Reals are not looked at: a kernel rounds them otherwise.
 #pragma once
 #include "tilewright/tile/memory.h"
 
@@ -13,9 +13,5 @@ namespace tilewright {
 /// blocks × chunks and with the elements of the arrays that are read; a read of more than 2^26 elements in all is not looked at (its chunks are tested).
 std::vector<int64_t> chunk_rows(const ChunkTable& table, const std::map<Sym, double>& scalars,
                                 const Sizes& sizes, const std::map<Sym, interpreter::Array>& inputs);
-
-/// Integer and boolean expressions over index symbols, sizes, params and reads of inputs: what chunk_rows() can bound. A condition that reads arrays
-/// otherwise is tested in every chunk.
-bool reads_arrays(Expr present);
 
 }  // namespace tilewright
