@@ -105,12 +105,6 @@ TEST(SeveralKernelErrors, FusedByCommand) {
 }
 
 TEST(SeveralKernelErrors, WhatNoCutHelps) {
-  EXPECT_EQ(refusal("axis a, b\ninput x[a, b] : f32\ny[] = sum[a, b](x)\noutput y\n"),
-            "p.tw:1:9: error: axis `b` is summed inside a chunk and has no literal size, so a tile cannot "
-            "hold it whole\n"
-            "  axis a, b\n"
-            "          ^\n"
-            "  help: declare `axis b = 128` (any literal), pass `--size b=N` for a declared literal\n");
   EXPECT_EQ(refusal("y[] = 3.0\noutput y\n"),
             "p.tw:2:8: error: the program reduces over no axis and its output has none, so there is nothing "
             "to stream\n"

@@ -131,6 +131,27 @@ output y
   EXPECT_EQ(described(c.partition).substr(0, 3), "y_1");
 }
 
+TEST(Partition, AReductionOverSeveralAxesTakesAKernelForEach) {
+  const std::string text = "axis a, b, c\naxis d = 4\ninput x[a, b, c, d] : f32\n";
+  const CompiledProgram sum = compiled(text + "y[] = sqrt(sum[a, b, c, d](x * x))\noutput y\n");
+  EXPECT_EQ(described(sum.partition), "y_1(x) y_1_2(y_1) y(y_1_2)");
+  const CompiledProgram nested = compiled(text + "y[a, d] = max[b](sum[c](x))\noutput y\n");
+  EXPECT_EQ(described(nested.partition), "y_1(x) y(y_1)");
+}
+
+TEST(PartitionRule, ReductionsOfFewerAxesAreStoredInPlaceOfADefinition) {
+  const std::string text = R"(axis i, j, n
+axis d = 16, e = 16
+input Q[i, d] : f32
+input K[j, d] : f32
+input G[i, e] : f32
+P[i, j] = softmax[j](sum[d](Q * K))
+y[j, e] = sum[i](P * G)
+output y
+)";
+  EXPECT_EQ(by_rule(text), "y_1, P_1(Q K) y(Q K G y_1 P_1)");
+}
+
 TEST(Partition, OutputsShareAKernelWhereRowsAndStreamAreTheSame) {
   const std::string text = R"(axis r, c, n
 axis k = 4
@@ -238,6 +259,24 @@ TEST(SeveralKernels, PlansPrintAndParseBack) {
     same.push_back(&k.plans[0].plan);
   }
   EXPECT_EQ(schedule_text(again, same), text);
+}
+
+TEST(SeveralKernels, PlansOfExamplesParseBack) {
+  for (const char* name : {"attention_block", "attention_backward", "qkv_attention", "llama_block"}) {
+    SCOPED_TRACE(name);
+    const Program p = load_program(fmt::format("{}/examples/{}.tw", TW_SOURCE_DIR, name));
+    CompileOptions o;
+    o.target = std::string(name) == "attention_block" ? Target::Interp : Target::Cuda;
+    const auto text = [&] {
+      const CompiledProgram c = compile_program(p, o);
+      std::vector<const Plan*> plans;
+      for (const Compilation& k : c.kernels) plans.push_back(&k.plans.back().plan);
+      return schedule_text(c, plans);
+    };
+    const std::string defaults = text();
+    o.schedule = defaults;
+    EXPECT_EQ(text(), defaults);
+  }
 }
 
 TEST(SeveralKernels, StoreCutsWhatOneKernelWouldCarry) {

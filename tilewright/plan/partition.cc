@@ -121,20 +121,20 @@ class Partitioner {
         if (d == nullptr) continue;
         sink_ = s;
         visited_.clear();
-        again = visit(d->value, s, {}) || again;
-        if (again) break;  // definitions may have been added
+        again = visit(d->value, s, {});
+        if (again) break;
       }
     }
   }
 
-  /// True when something was stored. `home`: the definition that `e` was written in; `around`: axes of the reductions around.
+  /// True as soon as something is stored, for definitions may have changed then. `home`: the definition that `e` was written in; `around`: axes of the reductions around.
   bool visit(Expr e, Sym home, const std::vector<Sym>& around) {
     if (e.args().empty() && !e.is(Op::Read)) return false;
     if (!visited_.emplace(e, home, around).second) return false;
     if (e.is(Op::Reduce)) {
       if (!around.empty() && !is_forced(home) && computed_again(e, around)) {
         if (home != sink_) {
-          store(home);
+          if (!name_smaller(home, around)) store(home);
           return true;
         }
         if (name_apart(home, {e})) return true;
@@ -142,20 +142,20 @@ class Partitioner {
       std::vector<Sym> inside = around;
       for (Sym s : e->bound)
         if (!contains(inside, s)) inside.push_back(s);
-      bool any = visit(e.arg(0), home, inside);
-      for (size_t k = 1; k < e.args().size(); ++k) any = visit(e.arg(k), home, around) || any;
-      return any;
+      if (visit(e.arg(0), home, inside)) return true;
+      return std::any_of(e.args().begin() + 1, e.args().end(),
+                         [&](Expr a) { return visit(a, home, around); });
     }
-    bool any = false;
-    for (Expr a : e.args()) any = visit(a, home, around) || any;
+    for (Expr a : e.args())
+      if (visit(a, home, around)) return true;
     if (e.is(Op::Read) && !stored_.count(e->sym))
       if (const Definition* d = p_.definition(e->sym)) {
         Substitution s;
         for (size_t k = 0; k < d->axes.size(); ++k)
           if (e.arg(k) != Expr(d->axes[k])) s.emplace_back(d->axes[k], e.arg(k));
-        any = visit(s.empty() ? d->value : substitute(d->value, s), d->sym, around) || any;
+        return visit(s.empty() ? d->value : substitute(d->value, s), d->sym, around);
       }
-    return any;
+    return false;
   }
 
   static bool holds_axis(const std::vector<Sym>& axes, Sym s) {
@@ -181,6 +181,22 @@ class Partitioner {
     return std::any_of(axes.begin(), axes.end(), [&](Sym s) { return !holds_axis(varies, s) && !whole(s); });
   }
 
+  /// Stores the reductions of a definition that have fewer axes than it has in its place, unless the others are computed again too.
+  bool name_smaller(Sym home, const std::vector<Sym>& around) {
+    const Definition& d = *p_.definition(home);
+    std::vector<Expr> smaller;
+    for (Expr e : outermost(d.value)) {
+      const std::vector<Sym> free = free_symbols(e);
+      const auto axes =
+          std::count_if(free.begin(), free.end(), [](Sym s) { return s.kind() == SymbolKind::Index; });
+      if (axes < static_cast<std::ptrdiff_t>(d.axes.size()))
+        smaller.push_back(e);
+      else if (computed_again(e, around))
+        return false;
+    }
+    return name_apart(home, smaller);
+  }
+
   /// Gives reductions inside of a statement names of their own and stores them; false where that cannot be done.
   bool name_apart(Sym home, const std::vector<Expr>& reductions) {
     bool any = false;
@@ -196,6 +212,11 @@ class Partitioner {
       }
       if (!plain) continue;
       std::sort(axes.begin(), axes.end(), [&](Sym a, Sym b) { return place(a) < place(b); });
+      if (reuse(home, e, axes)) {
+        changed_.insert(home);
+        any = true;
+        continue;
+      }
       SymbolInfo info;
       info.kind = SymbolKind::Tensor;
       info.name = parts::unique_name(home.name() + "_1", parts::names_of(p_));
@@ -205,13 +226,30 @@ class Partitioner {
                                    [&](const Definition& d) { return d.sym == home; });
       const Expr name = read(sym, std::vector<Expr>(axes.begin(), axes.end()));
       at->value = rewrite(at->value, [&](Expr x) { return x == e ? name : x; });
+      changed_.insert(home);
       const Span span = p_.span_of(e);
       p_.definitions.insert(at, Definition{sym, axes, {}, e, span ? span : at->span});
       store(sym);
+      named_.emplace(simplify(e), sym);
       any = true;
     }
     if (any) attempts_.clear();
     return any;
+  }
+
+  /// Reads the name that an equal reduction got before. What it reads stands before `home` too, so it can be moved there.
+  bool reuse(Sym home, Expr e, const std::vector<Sym>& axes) {
+    const auto known = named_.find(simplify(e));
+    if (known == named_.end() || !stored_.count(known->second)) return false;
+    const auto at = [&](Sym s) {
+      return std::find_if(p_.definitions.begin(), p_.definitions.end(),
+                          [&](const Definition& d) { return d.sym == s; });
+    };
+    if (at(known->second)->axes != axes) return false;
+    if (at(home) < at(known->second)) std::rotate(at(home), at(known->second), at(known->second) + 1);
+    const Expr name = read(known->second, std::vector<Expr>(axes.begin(), axes.end()));
+    at(home)->value = rewrite(at(home)->value, [&](Expr x) { return x == e ? name : x; });
+    return true;
   }
 
   size_t place(Sym axis) const {
@@ -285,22 +323,48 @@ class Partitioner {
     return found;
   }
 
-  /// A statement that combines several reductions: each gets a name.
-  bool name_terms(Sym sink) {
-    const Definition* d = p_.definition(sink);
-    if (d == nullptr || d->value.is(Op::Reduce) || is_forced(sink)) return false;
-    std::vector<Expr> outermost;
+  /// Reductions of an expression that lie in no other, in the order in which they are written.
+  static std::vector<Expr> outermost(Expr value) {
+    std::vector<Expr> found;
     std::set<Expr> seen;
     std::function<void(Expr)> find = [&](Expr e) {
       if (!seen.insert(e).second) return;
       if (e.is(Op::Reduce)) {
-        outermost.push_back(e);
+        found.push_back(e);
         return;
       }
       for (Expr a : e.args()) find(a);
     };
-    find(d->value);
-    return name_apart(sink, outermost);
+    find(value);
+    return found;
+  }
+
+  /// A statement that combines several reductions keeps the first, and the others get names; one that reduces over several axes reduces over one and then over the
+  /// others; one that computes with the only reduction that is left reads it.
+  bool name_terms(Sym sink) {
+    const Definition* d = p_.definition(sink);
+    if (d == nullptr || is_forced(sink)) return false;
+    std::vector<Expr> terms = outermost(d->value);
+    if (terms.size() > 1) return name_apart(sink, {terms.begin() + 1, terms.end()});
+    if (terms.empty()) return false;
+    const std::vector<Expr> nested = outermost(terms[0].arg(0));
+    if (!nested.empty() && name_apart(sink, nested)) return true;
+    return split(sink, terms[0]) || (terms[0] != d->value && !d->axes.empty() && name_apart(sink, terms));
+  }
+
+  /// reduce[a, b](x) = reduce[a](reduce[b](x)), the inner one under a name; literal axes stay inside.
+  bool split(Sym sink, Expr e) {
+    std::vector<Sym> outer, inner;
+    for (Sym s : e->bound) (p_.axis(s).baked() ? inner : outer).push_back(s);
+    if (outer.size() < 2 || e->reducer == Reducer::Argmax || e->reducer == Reducer::Argmin) return false;
+    inner.push_back(outer.back());
+    outer.pop_back();
+    const Expr part = reduce(e->reducer, inner, e.arg(0));
+    const auto at = std::find_if(p_.definitions.begin(), p_.definitions.end(),
+                                 [&](const Definition& d) { return d.sym == sink; });
+    at->value = rewrite(at->value, [&](Expr x) { return x == e ? reduce(e->reducer, outer, part) : x; });
+    if (const Span span = p_.span_of(e)) p_.spans.emplace(part, span);
+    return name_apart(sink, {part});
   }
 
   // ---- rule 3: what shares a kernel, and the order of kernels ----
@@ -388,7 +452,7 @@ class Partitioner {
         out.arrays.push_back(a);
       }
     for (Sym s : holding_reductions(p_, stored_))
-      if (!stored_.count(s) && !outputs_.count(s)) out.fused.push_back(s);
+      if (!stored_.count(s) && !outputs_.count(s) && !changed_.count(s)) out.fused.push_back(s);
     return out;
   }
 
@@ -398,6 +462,8 @@ class Partitioner {
   std::set<Sym> stored_, outputs_;
   std::map<Sym, StoredArray> arrays_;
   JoinedAxes joined_;
+  std::map<Expr, Sym> named_;  ///< reductions that got names, canonical
+  std::set<Sym> changed_;      ///< definitions that they were taken from
   std::map<std::vector<Sym>, Attempt> attempts_;
   Sym sink_;
   std::set<std::tuple<Expr, Sym, std::vector<Sym>>> visited_;

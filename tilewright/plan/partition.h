@@ -9,10 +9,12 @@
 //  1. A definition that holds a reduction is stored when fusing it would compute it again: it is read under a later
 //     reduction, and the kernel that reads it has an axis that it lacks and that no tile holds whole (a literal size of
 //     at most whole_limit). A reduction along the axis of the later one, with a result free of that axis, is part of
-//     the same cascade and stays. An unnamed reduction inside of a statement is treated alike, under a made-up name.
+//     the same cascade and stays. An unnamed reduction inside of a statement is treated alike, under a made-up name; so are
+//     the reductions of a definition that have fewer axes than it has, in its place, where the others are not computed again.
 //  2. Where a kernel is refused, fused definitions are stored, those of the fewest axes without a literal size first (of
 //     equals those that hold a reduction, then the last): one with which the kernel is accepted, else those up to it
-//     without the needless; where none suffices, all that hold a reduction and that it reads.
+//     without the needless; where none suffices, all that hold a reduction and that it reads; then reductions of its own
+//     statement, or those over the last of several axes.
 //  3. Results of the same rows, streamed over the same axis in as many passes, share a kernel.
 // `store` and `fuse` of a schedule decide for the definitions that they name.
 #pragma once
@@ -56,7 +58,7 @@ struct Part {
 struct Partition {
   std::vector<Part> parts;          ///< in an order in which they can run
   std::vector<StoredArray> arrays;  ///< in the order in which they are stored
-  std::vector<Sym> fused;           ///< definitions that hold a reduction and are not stored
+  std::vector<Sym> fused;           ///< definitions that hold a reduction and are not stored, nor in part
   bool single() const { return parts.size() == 1; }
 };
 
