@@ -457,17 +457,19 @@ NormalForm::Terms NormalForm::of_power(Expr e) {
     return t;
   }
   if (!signs_.positive(base)) throw Mixing{e, "a power whose base is not known to be positive"};
-  return of_exponential(e, simplify(expand(exponent * log(base))));
+  return of_exponential(e, simplify(exponent * log(base)));
 }
 
-/// Rule 5: each expanded addend of the exponent is R or C.
+/// Rule 5: each addend of the exponent is R or C. Addends that are neither are expanded; the others stay as they are written, so that one contraction
+/// of sums does not become one for each pair of their terms.
 NormalForm::Terms NormalForm::of_exponential(Expr, Expr exponent) {
   std::vector<Expr> varying, rest;
-  for (Expr a : addends_of(expand(exponent))) {
-    Kind k = kind(a);
-    if (k == Kind::Mixed) throw Mixing{a, "an exponent that multiplies or mixes running and varying values"};
-    (k == Kind::C ? varying : rest).push_back(a);
-  }
+  for (Expr whole : addends_of(exponent))
+    for (Expr a : kind(whole) == Kind::Mixed ? addends_of(expand(whole)) : std::vector<Expr>{whole}) {
+      Kind k = kind(a);
+      if (k == Kind::Mixed) throw Mixing{a, "an exponent that multiplies or mixes running and varying values"};
+      (k == Kind::C ? varying : rest).push_back(a);
+    }
   Expr u = sum_of(varying), r = minus(sum_of(rest));
   if (varying.empty()) return {Term{.coefficient = simplify(exp(-r))}};
   if (needs_no_point(u)) return {Term{.coefficient = simplify(exp(-r)), .c = simplify(exp(u))}};
