@@ -123,6 +123,10 @@ void add_run(CLI::App& app, int& status) {
         j["outputs"].push_back(e);
       }
       if (options.target == Target::Interp) j["counts"] = counts_json(session);
+      const CompiledProgram& compiled = session.kernel().compiled();
+      const WorkspaceLayout workspace = lay_out(compiled.workspaces, session.sizes());
+      if (compiled.several())
+        j["workspace"] = {{"bytes", workspace.bytes}, {"without_reuse", workspace.separate}};
       if (o->json) {
         put_json(j);
         return 0;
@@ -140,6 +144,9 @@ void add_run(CLI::App& app, int& status) {
         put(fmt::format("  output {} {} [{}]{}\n", out.sym.name(), name(a.dtype), fmt::join(a.shape, ", "),
                         files.count(out.sym.name()) ? " -> " + files.at(out.sym.name()) : ""));
       }
+      if (compiled.several())
+        put(fmt::format("  arrays between kernels: {} bytes, {} without reuse\n", workspace.bytes,
+                        workspace.separate));
       if (options.target == Target::Interp) print_counts(j["counts"]);
       return 0;
     }();

@@ -138,5 +138,40 @@ TEST(SeveralKernels, ChainsEqualTheirDefinition) {
   EXPECT_LT(refused, programs / 10);
 }
 
+/// Mapped and printed for a CPU and a GPU, and run as mapped programs.
+TEST(SeveralKernels, ChainsAreMapped) {
+  int refused = 0;
+  const unsigned first = 1000, programs = 40;
+  for (unsigned seed = first; seed < first + programs; ++seed) {
+    const std::string text = Chain(seed).write();
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, text));
+    const Program p = parse_program(std::make_shared<SourceText>(SourceText{"chain.tw", text}));
+    for (Target target : {Target::Cpu, Target::Cuda}) {
+      CompileOptions o;
+      o.target = o.mapping = target;
+      SessionOptions s;
+      s.seed = seed;
+      s.sizes = {{"r", 5}, {"a", 7}, {"b", 20}, {"c", 1 + seed % 3}};
+      try {
+        const CompiledProgram c = compile_program(p, o);
+        for (const Compilation& k : c.kernels)
+          for (const GuardedPlan& g : k.plans)
+            lower_source(k, lower_mapped(k, lower(k, g.plan), target, LayoutClass::General));
+        o.target = Target::InterpMapped;
+        Session session(p, o, s);
+        session.run(0, 1);
+        for (const OutputCheck& check : session.check())
+          EXPECT_TRUE(close(check)) << check.name << ": " << check.comparison.reason << " got " << check.got
+                                    << " expected " << check.expected << "\n"
+                                    << session.kernel().last_plan();
+      } catch (const UserError& e) {
+        ++refused;
+        if (refused < 4) std::fputs((text + e.diagnostics()[0].render() + "\n").c_str(), stderr);
+      }
+    }
+  }
+  EXPECT_LT(refused, 8);
+}
+
 }  // namespace
 }  // namespace tilewright

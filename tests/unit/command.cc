@@ -121,6 +121,34 @@ TEST_F(Command, EmitAsJson) {
   EXPECT_EQ(members(object({"emit", "s.tw", "--stage", "program", "--json"})), "stage text");
 }
 
+TEST_F(Command, SeveralKernelsAsJson) {
+  write(folder + "/chain.tw",
+        "axis r, a, b\ninput x[r, a] : f32\ninput A[a, b] : f32\ninput B[b, a] : f32\n"
+        "h[r, b] = relu(sum[a](x * A))\nk[r, a] = sum[b](h * B)\nl[r, b] = tanh(sum[a](k * A))\n"
+        "y[r, a] = sum[b](l * B)\noutput y\n");
+  const json run = object({"run", "chain.tw", "--target", "interp", "--size", "r=2,a=20,b=30", "--json"});
+  EXPECT_EQ(members(run), "counts milliseconds outputs plan program sizes target workspace");
+  EXPECT_EQ(run["workspace"], json({{"bytes", 448}, {"without_reuse", 704}}));
+  for (const char* bytes : {"loaded", "stored"})
+    EXPECT_EQ(run["counts"]["counted"]["memory"][bytes],
+              run["counts"]["formulas"][std::string("memory_") + bytes]["value"]);
+  const json derived = object({"derive", "chain.tw", "--json"});
+  ASSERT_EQ(derived["kernels"].size(), 4u);
+  EXPECT_EQ(members(derived["kernels"][1]), "axis checks kernel outputs passes points reductions refusals");
+  EXPECT_EQ(derived["kernels"][1]["kernel"], "k");
+  for (const std::string stage : {"kernels", "plan", "tile", "mapped", "source"}) {
+    const json j = object({"emit", "chain.tw", "--stage", stage, "--json"});
+    EXPECT_EQ(members(j), "kernels milliseconds stage text workspace");
+    EXPECT_EQ(members(j["kernels"][0]), stage == "plan" ? "kernel plans" : "kernel text");
+    const std::string heading = stage == "source" ? "// kernel 2 of 4: k\n"
+                                : stage == "plan" ? "\nkernel k: "
+                                                  : "# kernel 2 of 4: k\n";
+    EXPECT_NE(j["text"].get<std::string>().find(heading), std::string::npos) << stage;
+    EXPECT_EQ(j["workspace"]["regions"], 2);
+    EXPECT_EQ(members(j["workspace"]["arrays"][0]), "axes bytes dtype from name output region until");
+  }
+}
+
 TEST_F(Command, HardwareAsJson) {
   const json j = object({"hardware", "--json"});
   ASSERT_EQ(members(j), "targets");

@@ -1,6 +1,7 @@
 #include "tilewright/driver/compiled.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,6 +59,7 @@ class ProgramCompiler {
     Forced forced;
     if (sections_.sectioned()) forced = forced_by(elaborate(out_.program), sections_);
     if (forced.store.empty() && single()) return std::move(out_);
+    const auto begin = std::chrono::steady_clock::now();
     const Program elaborated = elaborate(out_.program);
     try {
       out_.partition = partition(elaborated, forced, [&](const Program& part) { return attempt(part); });
@@ -65,6 +67,8 @@ class ProgramCompiler {
       give_up(e);
       return std::move(out_);
     }
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    out_.before.push_back({"partition", took.count()});
     const bool several = out_.partition.parts.size() > 1;
     if (sections_.has_plain && (several || !sections_.kernels.empty()))
       throw UserError(Span{sections_.plain.source, sections_.plain.begin, sections_.plain.end},
@@ -247,7 +251,7 @@ std::string CompiledProgram::name_of(size_t kernel) const {
 }
 
 std::vector<PassTime> CompiledProgram::times() const {
-  std::vector<PassTime> sums;
+  std::vector<PassTime> sums = before;
   for (const Compilation& c : kernels)
     for (const PassTime& t : c.times) {
       const auto known =

@@ -12,11 +12,12 @@ struct CompiledProgram {
   std::vector<Compilation> kernels;
   Partition partition;  ///< without parts where the program is one kernel
   WorkspacePlan workspaces;
+  std::vector<PassTime> before;  ///< passes over the whole program
   bool parted() const { return !partition.parts.empty(); }
   bool several() const { return kernels.size() > 1; }
   /// "q", "u, v": what a kernel is called in schedules and headings.
   std::string name_of(size_t kernel) const;
-  std::vector<PassTime> times() const;  ///< of all kernels
+  std::vector<PassTime> times() const;  ///< of all passes
 };
 
 /// Elaborates, cuts into kernels, derives and plans. A program that is accepted as one kernel is one; docs/schedule.md

@@ -67,7 +67,8 @@ struct Tensor {
 struct CompiledProgram;
 
 /// A dispatch table for each kernel of a program: guards on size class and layout class lead to a plan compiled once on first use. Sizes, strides and params are
-/// run-time arguments; no size compiles anything within a class. Kernels run one after another; arrays between them lie in one workspace that is kept from run to run. Thread safe.
+/// run-time arguments; no size compiles anything within a class. Kernels run one after another; arrays between them lie in one workspace that is kept from run to run. Thread safe;
+/// on a GPU the runs of one Kernel share its workspaces, so they go to one stream.
 class Kernel {
  public:
   Kernel(const Program& p, const CompileOptions& o);
