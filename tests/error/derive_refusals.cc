@@ -1,4 +1,5 @@
 // What has no streaming state is refused by name, with the place where it was written, and computed in a later pass.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/derived.h"
@@ -65,6 +66,78 @@ TEST(RefusedPrograms, PassesAreCounted) {
       "j");
   EXPECT_EQ(x.d.passes.size(), 3u);
   EXPECT_EQ(x.d.refusals.size(), 2u);
+}
+
+/// y = Σ_j Π_k (x[j, k] − mean_j x[j, k])
+std::string centred_product(int factors) {
+  std::string text = "axis j, k\ninput x[j, k] : f32\n", product;
+  for (int k = 0; k < factors; ++k) {
+    text += fmt::format("m{0}[] = mean[j](x[j, {0}])\n", k);
+    product += fmt::format("{1}(x[j, {0}] - m{0})", k, k == 0 ? "" : " * ");
+  }
+  return text + "y[] = sum[j](" + product + ")\noutput y\n";
+}
+
+TEST(RefusedPrograms, AFamilyHasAtMost32Components) {
+  Derived five = derived(centred_product(5), "j");
+  EXPECT_EQ(five.d.passes.size(), 1u);
+  EXPECT_EQ(five.state().components.size(), 32u);
+  for (int factors : {6, 8, 12}) {
+    Derived x = derived(centred_product(factors), "j");
+    ASSERT_EQ(x.d.passes.size(), 2u) << factors;
+    EXPECT_EQ(x.state(2).components.size(), 1u) << "the means are constants in a second pass";
+    ASSERT_EQ(x.d.refusals.size(), 1u);
+    EXPECT_EQ(x.d.refusals[0].reason, "its state would hold more than 32 components");
+    EXPECT_TRUE(x.d.refusals[0].subterm.is(Op::Mul));
+    EXPECT_EQ(x.d.refusals[0].span.line(), 3 + factors);
+  }
+}
+
+TEST(RefusedPrograms, AProductOfManySumsOfExponentialsStaysOneTerm) {
+  std::string product;
+  for (int k = 0; k < 7; ++k)
+    product += fmt::format("{}(exp(x[i, j] * {}) + 1)", k == 0 ? "" : " * ", k + 40);
+  Derived x = derived("axis i, j\ninput x[i, j] : f32\ny[i] = sum[j](" + product + ")\noutput y\n", "j");
+  EXPECT_EQ(x.d.passes.size(), 1u);
+  EXPECT_EQ(x.state().components.size(), 1u) << "2^7 terms are not told apart";
+}
+
+std::string message_of(const std::string& text, const std::string& axis) {
+  try {
+    derived(text, axis);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "not refused";
+}
+
+TEST(RefusedPrograms, AValueThatIsTooLongWhenWrittenOut) {
+  auto squares = [](int steps) {
+    std::string text = "axis i, j\ninput x[i, j] : f32\na0[i, j] = x\n";
+    for (int k = 1; k <= steps; ++k) text += fmt::format("a{0}[i, j] = a{1} + a{1} * a{1}\n", k, k - 1);
+    return text + fmt::format("y[i] = sum[j](a{})\noutput y\n", steps);
+  };
+  EXPECT_EQ(derived(squares(5), "j").d.passes.size(), 1u);
+  for (int steps : {14, 40, 300})
+    EXPECT_EQ(
+        message_of(squares(steps), "j"),
+        fmt::format(
+            "test.tw:{}:8: error: this value takes more than 4000 operations once its definitions are "
+            "written out\n  y[i] = sum[j](a{})\n         ^~~~~~~~{}~\n  help: compute a part of it in a "
+            "program of its own and read it as an input",
+            steps + 4, steps, std::string(std::to_string(steps).size(), '~')));
+}
+
+TEST(RefusedPrograms, MoreReductionsThanOneStateHolds) {
+  std::string text = "axis i, j\ninput x[i, j] : f32\n", outputs;
+  for (int k = 0; k < 10000; ++k) {
+    text += fmt::format("a{0}[i] = sum[j](max(x, {0}))\n", k);
+    outputs += fmt::format("{}a{}", k == 0 ? "" : ", ", k);
+  }
+  EXPECT_EQ(
+      message_of(text + "output " + outputs + "\n", "j"),
+      "test.tw:259:11: error: more than 256 reductions over `j` in one program\n"
+      "  a256[i] = sum[j](max(x, 256))\n            ^~~~~~~~~~~~~~~~~~~\n  help: write several programs");
 }
 
 TEST(RefusedPrograms, AnAxisThatTheProgramDoesNotUse) {

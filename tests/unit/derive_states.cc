@@ -276,6 +276,31 @@ TEST(States, SmallExponentsNeedNoPoint) {
   expect_all_passed(x);
 }
 
+TEST(States, AnInfiniteFactorStaysInside) {
+  // Σ inf·x is NaN where x changes its sign, inf·Σ x is not.
+  for (std::string body : {"x * inf", "x / 0", "x * 1e300 * 1e300", "inf * (x - inf * x)"})
+    for (std::string reducer : {"sum", "max", "min"}) {
+      Derived x =
+          derived("axis i, j\ninput x[i, j] : f32\ny[i] = " + reducer + "[j](" + body + ")\noutput y\n", "j");
+      ASSERT_EQ(x.d.passes.size(), 1u);
+      ASSERT_EQ(x.state().components.size(), 1u);
+      const Component& y = x.state().components[0];
+      EXPECT_EQ(x.d.finish[0], read(y.var, {Expr(y.axes[0])})) << reducer << " of " << body;
+      expect_all_passed(x);
+    }
+}
+
+TEST(States, ExponentialsOfExponentials) {
+  std::string body = "x";
+  for (int k = 1; k <= 6; ++k) {
+    body = "exp(" + body + ")";
+    Derived x = derived("axis i, j\ninput x[i, j] : f32\ny[i] = sum[j](" + body + ")\noutput y\n", "j");
+    ASSERT_EQ(x.d.passes.size(), 1u);
+    ASSERT_EQ(x.state().points.size(), 1u) << "held at the maximum of the outermost exponent";
+    expect_all_passed(x);
+  }
+}
+
 TEST(States, NestedUsesOfTheAxisAreCopies) {
   // A[j] read along the streamed axis is a sum over a copy of the axis.
   Derived x = derived(

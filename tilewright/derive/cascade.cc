@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -76,7 +77,7 @@ class Builder {
       const Output& o = program_.outputs[k];
       CascadeOutput out;
       out.output = k;
-      out.value = with_decided_guards(simplify(visit(value_of(o.sym))));
+      out.value = with_decided_guards(simplify(bounded(visit(value_of(o.sym)), o.span)));
       out.along_stream = depends_on(out.value, axis_) || contains(o.axes(), axis_);
       used = used || out.along_stream;
       cascade_.outputs.push_back(out);
@@ -97,6 +98,27 @@ class Builder {
   }
 
  private:
+  /// Shared subexpressions are written out in a kernel, so that a value defined in n steps may take 2^n operations.
+  static Expr bounded(Expr e, const Span& where) {
+    constexpr size_t most = 4000;
+    std::unordered_map<const Node*, size_t> known;
+    // Operations of `x` written out, 0 for a number; no more than needed to see that they are too many.
+    std::function<size_t(Expr)> count = [&](Expr x) -> size_t {
+      if (x.args().empty()) return x.number() ? 0 : 1;
+      if (auto it = known.find(x.get()); it != known.end()) return it->second;
+      size_t n = x.is(Op::Read) ? 1 : 0;
+      for (Expr a : x.args()) n = std::min(most, n + count(a));
+      if (n > 0) ++n;
+      known.emplace(x.get(), n);
+      return n;
+    };
+    if (count(e) <= most) return e;
+    throw UserError(
+        where,
+        fmt::format("this value takes more than {} operations once its definitions are written out", most),
+        "compute a part of it in a program of its own and read it as an input");
+  }
+
   static bool contains(const std::vector<Sym>& list, Sym s) {
     return std::find(list.begin(), list.end(), s) != list.end();
   }
@@ -189,6 +211,7 @@ class Builder {
     if (!contains(bound, axis_)) return reduce(e->reducer, bound, body);
     std::erase(bound, axis_);
     if (e->reducer == Reducer::Argmax || e->reducer == Reducer::Argmin) return visit_arg(e, body);
+    bounded(body, program_.span_of(e));
     return reduction(e->reducer, simplify(bound.empty() ? body : reduce(e->reducer, bound, body)), e);
   }
 
@@ -209,6 +232,11 @@ class Builder {
       return simplify(Expr(axis_.size()) * body);
     for (const Reduction& k : cascade_.reductions)
       if (k.reducer == r && k.body == body && k.present == present) return read_own(k.result, k.axes);
+    constexpr size_t most = 256;
+    if (cascade_.reductions.size() == most)
+      throw UserError(program_.span_of(written),
+                      fmt::format("more than {} reductions over `{}` in one program", most, axis_.name()),
+                      "write several programs");
     Reduction k;
     k.reducer = r;
     k.body = body;

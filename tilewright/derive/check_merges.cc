@@ -176,7 +176,8 @@ class Machine {
     for (size_t a = 0; a < lifts_.size(); ++a) {
       double size = 1, want = lifted(a, v.points, all, &size);
       double got = v.components[a];
-      bool close = want == got || std::abs(want - got) <= 1e-8 * std::max(size, std::abs(want));
+      bool close = want == got || (std::isnan(want) && std::isnan(got)) ||
+                   std::abs(want - got) <= 1e-8 * std::max(size, std::abs(want));
       if (!close) return fmt::format("{} is {} in place of {}", state_.components[a].var.name(), got, want);
     }
     return {};
@@ -216,8 +217,9 @@ class Machine {
   }
 
   double at(Expr e, size_t element, const std::vector<double>& points) const {
-    Bindings values = elements_[element];
+    Bindings& values = elements_[element];
     for (size_t k = 0; k < points.size(); ++k) {
+      if (!depends_on(e, abstract_.rho[k])) continue;
       bool nothing = std::isinf(points[k]) && points[k] < 0 && state_.points[k].exponential;
       values[abstract_.rho[k]] = nothing ? 0 : points[k];
     }
@@ -275,7 +277,7 @@ class Machine {
   std::vector<std::pair<Sym, Sym>> left_, right_;
   Merge merge_;
   Bindings fixed_;
-  std::vector<Bindings> elements_;
+  mutable std::vector<Bindings> elements_;  ///< variables, and the points at which the last lift was taken
 };
 
 }  // namespace

@@ -255,6 +255,7 @@ std::vector<Check> check_outputs(const Program& elaborated, const Derivation& d,
         continue;  // random data for which the definition has no value
       }
       if (!std::isfinite(want) && std::isfinite(got)) continue;  // as written it overflows
+      if (std::isinf(want) && std::isnan(got)) continue;  // so does an exponent, before its maximum is taken
       bool same = agree(want, got);
       ++(same ? right : wrong);
       if (!same) c.detail = fmt::format("{} in place of {}", got, want);

@@ -120,6 +120,10 @@ class Deriver {
     w.r = r;
     if (r.reducer == Reducer::Sum) {
       w.terms = nf.terms(is_true(r.present) ? r.body : simplify(select(r.present, r.body, 0)));
+      size_t components = 0;
+      for (const Term& t : w.terms) components += t.shifts.empty() ? 0 : family_size(t);
+      if (components > largest_family)
+        throw Mixing{r.body, fmt::format("its state would hold more than {} components", largest_family)};
       for (Term& t : w.terms) w.anchor.push_back(anchor(t, r, nf));
       std::vector<Term> joined;
       std::vector<int> anchors;

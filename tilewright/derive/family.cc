@@ -28,7 +28,7 @@ Proportion proportion(Expr u, Expr v, Sym axis) {
     return product_of(out);
   };
   Expr scale = simplify(fixed(us[0]) / fixed(vs[0]));
-  if (!provably_positive(scale)) return {};
+  if (!provably_positive(scale) || (scale.number() && std::isinf(*scale.number()))) return {};
   if (!provably_equal(sum_of(us), scale * sum_of(vs))) return {};
   return {scale, simplify(u0 - scale * v0)};
 }

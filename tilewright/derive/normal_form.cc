@@ -55,9 +55,17 @@ Expr with_decided_guards(Expr e) {
 }
 
 size_t complexity(Expr e) {
-  size_t n = 1;
-  for (Expr a : e.args()) n += complexity(a);
-  return n;
+  constexpr size_t most = size_t(1) << 40;
+  std::unordered_map<const Node*, size_t> known;
+  std::function<size_t(Expr)> count = [&](Expr x) {
+    if (x.args().empty()) return size_t(1);
+    if (auto it = known.find(x.get()); it != known.end()) return it->second;
+    size_t n = 1;
+    for (Expr a : x.args()) n = std::min(most, n + count(a));
+    known.emplace(x.get(), n);
+    return n;
+  };
+  return count(e);
 }
 
 namespace {
@@ -156,6 +164,11 @@ std::string reason_of(Op op) {
   }
 }
 
+/// A constant factor stands before the sum, except an infinite one: Σ inf·c is NaN where c changes its sign.
+Term constant_term(Expr e) {
+  return e.number() && std::isinf(*e.number()) ? Term{.c = e} : Term{.coefficient = e};
+}
+
 /// where(condition, value, 0)
 Expr only_if(Expr condition, Expr value) {
   return is_true(condition) ? value : simplify(select(condition, value, 0));
@@ -215,6 +228,21 @@ std::vector<Term> join(std::vector<Term> terms) {
   return out;
 }
 
+size_t family_size(const Term& t) {
+  size_t n = 1;
+  for (size_t k = 0; k < t.shifts.size(); ++k) {
+    size_t power = 0;  // the generators of one u share a point
+    bool first = true;
+    for (size_t j = 0; j < t.shifts.size(); ++j) {
+      if (t.shifts[j].u != t.shifts[k].u) continue;
+      power += size_t(t.shifts[j].power);
+      first = first && j >= k;
+    }
+    if (first) n = std::min<size_t>(n * (power + 1), 1 << 20);
+  }
+  return n;
+}
+
 Expr value_of(const Term& t) {
   std::vector<Expr> factors{t.coefficient, t.c};
   for (const Shift& s : t.shifts) factors.push_back(pow(s.u - s.mu, s.power));
@@ -248,7 +276,7 @@ std::vector<Term> NormalForm::terms(Expr e) { return join(of(e)); }
 
 NormalForm::Terms NormalForm::of(Expr e) {
   switch (kind(e)) {
-    case Kind::Constant:
+    case Kind::Constant: return {constant_term(e)};
     case Kind::R: return {Term{.coefficient = e}};
     case Kind::C: return of_varying(e);
     case Kind::Mixed: return of_mixed(e);
@@ -264,8 +292,17 @@ bool NormalForm::needs_no_point(Expr exponent) const {
 }
 
 /// Rule 1: C → c, exp(C) → u. Constant factors go to the coefficient, conditions to `present`; a sum that holds exponentials is taken apart.
+/// What would have too many terms stays one: nothing in it needs a repair.
 NormalForm::Terms NormalForm::of_varying(Expr e) {
-  if (!varies(e)) return {Term{.coefficient = e}};
+  if (!varies(e)) return {constant_term(e)};
+  try {
+    return of_parts(e);
+  } catch (const Mixing&) {
+    return {Term{.c = e}};
+  }
+}
+
+NormalForm::Terms NormalForm::of_parts(Expr e) {
   switch (e.op()) {
     case Op::Exp:
       if (needs_no_point(e.arg(0))) break;
@@ -358,6 +395,8 @@ NormalForm::Terms NormalForm::product(const Terms& a, const Terms& b, Expr whole
         t.u = x.u ? x.u : y.u;
         t.r = x.u ? x.r : y.r;
       }
+      if (family_size(t) > largest_family)
+        throw Mixing{whole, fmt::format("its state would hold more than {} components", largest_family)};
       out.push_back(std::move(t));
     }
   }

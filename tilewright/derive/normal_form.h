@@ -80,6 +80,7 @@ class NormalForm {
   using Terms = std::vector<Term>;
   Terms of(Expr e);
   Terms of_varying(Expr e);
+  Terms of_parts(Expr e);
   Terms of_mixed(Expr e);
   Terms of_sum(Expr e);
   Terms of_power(Expr e);
@@ -98,11 +99,16 @@ class NormalForm {
   std::unordered_map<const Node*, bool> runs_;
 };
 
+/// The number of components that carry a term: all lower powers of its generators.
+size_t family_size(const Term& t);
+/// A reduction whose family is larger takes another pass: the repair alone has its square of terms.
+constexpr size_t largest_family = 32;
+
 /// Terms of the same family added; zeros dropped.
 std::vector<Term> join(std::vector<Term> terms);
 /// The term as an expression.
 Expr value_of(const Term& t);
-/// Numbers of nodes without sharing; a measure of how simple an expression is.
+/// Number of nodes when written out, without sharing (at most 2^40); a measure of how simple an expression is.
 size_t complexity(Expr e);
 /// Factors of a product, or the expression alone; terms of a sum, or the expression alone.
 std::vector<Expr> factors_of(Expr e);

@@ -1,7 +1,7 @@
 // Maximum and minimum, reductions, bounded sums. `f` depends on the bound axes, `k` does not.
 //
 //   max(max(a, b), c) = max(a, b, c)          max(a, a) = a      max(-inf, a) = a      max(a, a + 1) = a + 1
-//   Σ k·f = k·Σ f       Σ_x k = size(x)·k     Σ_x Σ_y f = Σ_{x,y} f
+//   Σ k·f = k·Σ f for finite k                Σ_x k = size(x)·k     Σ_x Σ_y f = Σ_{x,y} f
 //   Σ f·where(c, g, 0) = Σ where(c, f·g, 0): absent elements are skipped, whatever f is there
 //   Σ where(c and k, f, 0) = where(k, Σ where(c, f, 0), 0)        likewise max with -inf, min with inf
 //   max(k + f) = k + max f                    max k·f = k·max f for k > 0 made of numbers, sizes and params
@@ -90,13 +90,16 @@ struct Factored {
   std::vector<Expr> outside, inside;
 };
 
-/// Factors of `body` that may stand before a sum.
+/// Factors of `body` that may stand before a sum. An infinite one stays: Σ inf·f is NaN where f changes its sign.
 Factored split_product(Expr body, const std::vector<Sym>& axes) {
   Factored f;
   auto [content, base] = primitive(body, true);
   if (!content.is(1)) f.outside.push_back(content.expr());
-  for (Expr x : factors_of(base))
-    if (!x.is_constant(1)) (depends_on_any(x, axes) ? f.inside : f.outside).push_back(x);
+  for (Expr x : factors_of(base)) {
+    if (x.is_constant(1)) continue;
+    const bool stays = depends_on_any(x, axes) || (x.number() && !std::isfinite(*x.number()));
+    (stays ? f.inside : f.outside).push_back(x);
+  }
   return f;
 }
 
