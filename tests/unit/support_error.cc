@@ -78,6 +78,10 @@ TEST(NearestName, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(nearest_name("x", {"i", "j"}), "");
   EXPECT_EQ(nearest_name("kk", {"k"}), "k");
   EXPECT_EQ(nearest_name("a", {}), "");
+  const std::string long_name(200, 'y'), longer(201, 'y');
+  EXPECT_EQ(nearest_name(long_name, {longer}), longer);
+  EXPECT_EQ(nearest_name(longer, {long_name}), "") << "the distance of long names takes too long";
+  EXPECT_EQ(nearest_name("y", {std::string(1000000, 'y')}), "");
 }
 
 }  // namespace

@@ -47,8 +47,10 @@ Readable::Readable(const Program& p, const Derivation& d) : program_(p), d_(d) {
     }
     for (const Component& c : pass.state.components) own_.push_back({c.var, {c.axes, symbol(c.var.name())}});
   }
-  // Definitions without a reduction over the streamed axis are shown by their names.
+  // Definitions without a reduction over the streamed axis are shown by their names, as far as a reader looks.
+  constexpr size_t most = 100;
   for (const Definition& f : p.definitions) {
+    if (names_.size() == most) break;
     if (f.dtype) continue;
     Expr value = simplify(inlined(p, f.sym));
     bool streams = false, trivial = value.is(Op::Read) || value.number() || value.is(Op::Symbol);

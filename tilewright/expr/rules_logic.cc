@@ -247,9 +247,13 @@ class Connective {
 
   /// Compound arguments under what the simple ones say.
   bool propagate() {
+    constexpr size_t many = 64;  // of so many only those that hold other conditions are looked into
     bool changed = false;
     for (size_t k = 0; k < args_.size(); ++k) {
       Expr a = args_[k];
+      if (args_.size() > many &&
+          std::none_of(a.args().begin(), a.args().end(), [](Expr x) { return facts(x).condition; }))
+        continue;
       Assumptions known;
       for (size_t n = 0; n < args_.size(); ++n)
         if (n != k && !args_[n].is(both_ ? Op::Or : Op::And)) known.emplace_back(args_[n], both_);

@@ -121,11 +121,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
+  constexpr size_t kLongest = 200;  // the distance takes the product of both lengths
+  if (name.size() > kLongest) return {};
   size_t limit = std::max<size_t>(1, name.size() / 3);
   std::string best;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : known) {
-    if (candidate == name) continue;
+    if (candidate == name || candidate.size() > name.size() + limit) continue;
     size_t distance = edit_distance(name, candidate);
     // Names of one letter are all one edit apart: such a guess helps nobody unless only the case differs.
     if (distance >= std::max(name.size(), candidate.size())) continue;

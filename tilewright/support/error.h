@@ -55,7 +55,8 @@ class InternalError : public std::logic_error {
 
 [[noreturn]] void fail_check(const char* condition, const char* file, int line, const std::string& message);
 
-/// Nearest of `known` to `name` by edit distance, or "" when none is near (distance > 1/3 of the length, at least 1).
+/// Nearest of `known` to `name` by edit distance, or "" when none is near (distance > 1/3 of the length, at least 1; names of more than
+/// 200 letters have none).
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace tilewright
