@@ -11,23 +11,14 @@ namespace {
 
 /// Products of a body, with their panels.
 void find_products(const MappedKernel& k, const Ops& ops, std::map<Sym, int>& vectors) {
-  for (const MappedOp& o : ops) {
-    if (const Mma* x = std::get_if<Mma>(&o.node)) {
-      const Sym lane = cpu::operand_of(k, x->d).fastest;
-      const Atom* atom = find_atom(x->atom);
-      TW_CHECK(atom && lane, fmt::format("no atom {}", x->atom));
-      vectors[lane] = atom->n;
-    }
-    if (const MappedLoop* x = std::get_if<MappedLoop>(&o.node)) find_products(k, x->body, vectors);
-    if (const If* x = std::get_if<If>(&o.node)) {
-      find_products(k, x->then, vectors);
-      find_products(k, x->otherwise, vectors);
-    }
-    if (const Vote* x = std::get_if<Vote>(&o.node)) {
-      find_products(k, x->then, vectors);
-      find_products(k, x->otherwise, vectors);
-    }
-  }
+  for_each_op(ops, [&](const MappedOp& o) {
+    const Mma* x = std::get_if<Mma>(&o.node);
+    if (!x) return;
+    const Sym lane = cpu::operand_of(k, x->d).fastest;
+    const Atom* atom = find_atom(x->atom);
+    TW_CHECK(atom && lane, fmt::format("no atom {}", x->atom));
+    vectors[lane] = atom->n;
+  });
 }
 
 }  // namespace

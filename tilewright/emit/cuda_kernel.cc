@@ -259,8 +259,8 @@ void CudaKernel::header(Lines& out) {
 
 void CudaKernel::unpack_words(Lines& out) {
   std::set<Sym> written;
-  std::function<void(const Ops&)> find = [&](const Ops& list) {
-    for (const MappedOp& o : list) {
+  for (const Role& r : kernel_.roles)
+    for_each_op(r.body, [&](const MappedOp& o) {
       if (auto* s = std::get_if<StoreOut>(&o.node)) written.insert(s->tensor);
       if (auto* l = std::get_if<MappedLoop>(&o.node)) find(l->body);
       if (auto* i = std::get_if<If>(&o.node)) find(i->then), find(i->otherwise);

@@ -41,21 +41,16 @@ TileTable make_table(const Layout& layout) {
 }
 
 bool is_asynchronous(const Ops& ops) {
-  for (const MappedOp& op : ops) {
-    if (std::holds_alternative<CopyAsync>(op.node) || std::holds_alternative<StoreAsync>(op.node))
-      return true;
+  bool found = false;
+  for_each_op(ops, [&](const MappedOp& op) {
+    found =
+        found || std::holds_alternative<CopyAsync>(op.node) || std::holds_alternative<StoreAsync>(op.node);
     if (auto* mma = std::get_if<Mma>(&op.node)) {
       const Atom* atom = find_atom(mma->atom);
-      if (atom && atom->completion != Completion::Synchronous) return true;
+      found = found || (atom && atom->completion != Completion::Synchronous);
     }
-    if (auto* o = std::get_if<MappedLoop>(&op.node); o && is_asynchronous(o->body)) return true;
-    if (auto* o = std::get_if<If>(&op.node); o && (is_asynchronous(o->then) || is_asynchronous(o->otherwise)))
-      return true;
-    if (auto* o = std::get_if<Vote>(&op.node);
-        o && (is_asynchronous(o->then) || is_asynchronous(o->otherwise)))
-      return true;
-  }
-  return false;
+  });
+  return found;
 }
 
 }  // namespace

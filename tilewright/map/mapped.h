@@ -205,6 +205,22 @@ struct MappedOp {
   std::string comment;
 };
 
+/// Calls f for each body inside an op.
+template <class Op, class F>
+void for_each_body(Op& op, const F& f) {
+  if (auto* x = std::get_if<MappedLoop>(&op.node)) f(x->body);
+  if (auto* x = std::get_if<If>(&op.node)) f(x->then), f(x->otherwise);
+  if (auto* x = std::get_if<Vote>(&op.node)) f(x->then), f(x->otherwise);
+}
+/// Calls f for every op of a body and of the bodies inside, an op before those inside it.
+template <class Body, class F>
+void for_each_op(Body& ops, const F& f) {
+  for (auto& op : ops) {
+    f(op);
+    for_each_body(op, [&](auto& inside) { for_each_op(inside, f); });
+  }
+}
+
 struct Role {
   std::string name;  ///< "load", "compute", "task"
   int threads = 1;

@@ -84,9 +84,7 @@ class PlacementCheck {
       if (!what.empty())
         faults_.push_back(fmt::format("kernel {}, role {}, `{}`: {}", k_.name, k_.roles[size_t(role_)].name,
                                       print(k_, op), what));
-      if (auto* o = std::get_if<MappedLoop>(&op.node)) ops(o->body);
-      if (auto* o = std::get_if<If>(&op.node)) ops(o->then), ops(o->otherwise);
-      if (auto* o = std::get_if<Vote>(&op.node)) ops(o->then), ops(o->otherwise);
+      for_each_body(op, [&](const Ops& inside) { ops(inside); });
     }
   }
 

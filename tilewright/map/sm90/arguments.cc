@@ -25,24 +25,12 @@ void visit(const Ops& ops, const ExprF& expr, const TensorF& tensor) {
   auto all = [&](const std::vector<Expr>& v) {
     for (Expr e : v) expr(e);
   };
-  for (const MappedOp& op : ops) {
+  for_each_op(ops, [&](const MappedOp& op) {
     if (auto* x = std::get_if<Define>(&op.node)) expr(x->value);
     if (auto* x = std::get_if<Fetch>(&op.node)) tensor(x->tensor), all(x->index);
-    if (auto* x = std::get_if<MappedLoop>(&op.node)) {
-      expr(x->lo), expr(x->hi);
-      visit(x->body, expr, tensor);
-    }
-    if (auto* x = std::get_if<If>(&op.node)) {
-      expr(x->condition);
-      visit(x->then, expr, tensor);
-      visit(x->otherwise, expr, tensor);
-    }
-    if (auto* x = std::get_if<Vote>(&op.node)) {
-      expr(x->condition);
-      frame(x->frame), uses(x->uses);
-      visit(x->then, expr, tensor);
-      visit(x->otherwise, expr, tensor);
-    }
+    if (auto* x = std::get_if<MappedLoop>(&op.node)) expr(x->lo), expr(x->hi);
+    if (auto* x = std::get_if<If>(&op.node)) expr(x->condition);
+    if (auto* x = std::get_if<Vote>(&op.node)) expr(x->condition), frame(x->frame), uses(x->uses);
     if (auto* x = std::get_if<Wait>(&op.node)) expr(x->use);
     if (auto* x = std::get_if<Arrive>(&op.node)) expr(x->use);
     if (auto* x = std::get_if<CopyAsync>(&op.node)) expr(x->use), all(x->coordinates);
@@ -54,7 +42,7 @@ void visit(const Ops& ops, const ExprF& expr, const TensorF& tensor) {
     if (auto* x = std::get_if<Mma>(&op.node)) uses(x->uses), frame(x->frame);
     if (auto* x = std::get_if<MapOp>(&op.node)) expr(x->value), uses(x->uses), frame(x->frame);
     if (auto* x = std::get_if<ReduceOp>(&op.node)) expr(x->value), uses(x->uses), frame(x->frame);
-  }
+  });
 }
 
 }  // namespace

@@ -27,15 +27,11 @@ int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, const std::ve
 
 Scope scope_of(const Ops& ops) {
   Scope scope = Scope::Warp;
-  for (const MappedOp& op : ops) {
+  for_each_op(ops, [&](const MappedOp& op) {
     if (auto* b = std::get_if<Barrier>(&op.node)) scope = std::max(scope, b->scope);
     if (auto* r = std::get_if<ReduceOp>(&op.node)) scope = std::max(scope, r->across);
-    if (auto* v = std::get_if<Vote>(&op.node))
-      scope = std::max({scope, v->scope, scope_of(v->then), scope_of(v->otherwise)});
-    if (auto* i = std::get_if<If>(&op.node))
-      scope = std::max({scope, scope_of(i->then), scope_of(i->otherwise)});
-    if (auto* l = std::get_if<MappedLoop>(&op.node)) scope = std::max(scope, scope_of(l->body));
-  }
+    if (auto* v = std::get_if<Vote>(&op.node)) scope = std::max(scope, v->scope);
+  });
   return scope;
 }
 
