@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "tilewright/driver/library.h"
+#include "tilewright/emit/identifiers.h"
 #include "tilewright/runtime/cache.h"
 #include "tilewright/runtime/compile.h"
 
@@ -48,7 +49,7 @@ void add_build(CLI::App& app, int& status) {
         throw UserError(Span{}, fmt::format("{} and {} go to the same file {}", other->second, option, file),
                         "name a file for each");
     }
-    const std::string name = prefix->empty() ? p.name : *prefix;
+    const std::string name = prefix->empty() ? c_function(p.name) : *prefix;
     Progress progress("compiling the library");
     const LibrarySource s = library_source(p, compile_options(*o, p), name);
     const std::vector<char> binary = compile_cpu(s.source, s.flags);

@@ -94,7 +94,7 @@ void run_cpu(const Program& elaborated, const MappedProgram& m, const Sizes& giv
     }
     int64_t tasks = 1;
     for (const KernelAxis& a : k.grid) tasks *= (sizes.at(a.index.size()) + a.block - 1) / a.block;
-    module->entry(k.name)(words.data(), 0, tasks);
+    module->entry(kernel_symbol(k))(words.data(), 0, tasks);
   }
   TW_CHECK(error == 0, "an index lies outside its array");
 }

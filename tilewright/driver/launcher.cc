@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "tilewright/emit/emit.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/interpreter.h"
 #include "tilewright/runtime/compile.h"
@@ -86,7 +87,7 @@ struct Launcher::Impl {
     if (options.target == Target::Cpu) {
       v.cpu = CpuModule::load(source, v.mapped.machine.vector.flags);
       for (const MappedKernel& k : v.mapped.kernels)
-        v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(k.name)));
+        v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(kernel_symbol(k))));
     } else {
       const cuda::DeviceInfo device = cuda::device_info(options.device);
       if (device.major != 9)
@@ -96,7 +97,7 @@ struct Launcher::Impl {
                         "run on a Hopper GPU, or choose --target cpu");
       v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, "sm_90a"));
       for (const MappedKernel& k : v.mapped.kernels)
-        v.functions.push_back(v.gpu->function(k.name, k.local_bytes()));
+        v.functions.push_back(v.gpu->function(kernel_symbol(k), k.local_bytes()));
     }
   }
 

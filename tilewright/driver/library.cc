@@ -10,6 +10,8 @@
 
 #include "tilewright/driver/compiled.h"
 #include "tilewright/emit/c_expr.h"
+#include "tilewright/emit/emit.h"
+#include "tilewright/emit/identifiers.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/checks.h"
 
@@ -19,20 +21,6 @@ namespace {
 
 /// Statuses of the exported function; failed index checks follow.
 enum LibraryStatus { kLengths = 1, kNull = 2, kNoPlan = 3, kMemory = 4, kParam = 5, kFirstCheck = 16 };
-
-const std::set<std::string>& c_keywords() {
-  static const std::set<std::string> words = {
-      "alignas", "alignof", "and",       "asm",     "auto",      "bool",     "break",    "case",
-      "catch",   "char",    "class",     "const",   "constexpr", "continue", "decltype", "default",
-      "delete",  "do",      "double",    "else",    "enum",      "explicit", "export",   "extern",
-      "false",   "float",   "for",       "friend",  "goto",      "if",       "inline",   "int",
-      "long",    "mutable", "namespace", "new",     "noexcept",  "not",      "nullptr",  "operator",
-      "or",      "private", "protected", "public",  "register",  "requires", "restrict", "return",
-      "short",   "signed",  "sizeof",    "static",  "struct",    "switch",   "template", "this",
-      "throw",   "true",    "try",       "typedef", "typename",  "union",    "unsigned", "using",
-      "virtual", "void",    "volatile",  "while",   "xor"};
-  return words;
-}
 
 const char* c_type(DType t) {
   switch (t) {
@@ -177,7 +165,7 @@ class LibraryWriter : private CPrinter {
     const bool letters = !prefix_.empty() && std::all_of(prefix_.begin(), prefix_.end(), [](char c) {
       return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
     });
-    if (!letters || std::isdigit(static_cast<unsigned char>(prefix_[0])) || c_keywords().count(prefix_))
+    if (!letters || c_function(prefix_) != prefix_)
       throw UserError(Span{}, fmt::format("`{}` cannot name a function of C", prefix_),
                       "give another name with --name");
   }
@@ -198,7 +186,8 @@ class LibraryWriter : private CPrinter {
 
   /// A name for a field or variable that is neither a keyword nor taken.
   std::string fresh(std::string name) {
-    while (c_keywords().count(name) || !taken_.insert(name).second) name += "_";
+    name = c_identifier(name);
+    while (!taken_.insert(name).second) name += "_";
     return name;
   }
 
@@ -466,7 +455,8 @@ class LibraryWriter : private CPrinter {
            fmt::format("const long long words[] = {{{}}};",
                        words.empty() ? "0" : fmt::format("{}", fmt::join(words, ", "))));
       line(text, depth + 1,
-           fmt::format("launch(a, {}, {}::{}, words);", blocks.empty() ? "1" : blocks, space, k.name));
+           fmt::format("launch(a, {}, {}::{}, words);", blocks.empty() ? "1" : blocks, space,
+                       kernel_symbol(k)));
       line(text, depth + 1,
            fmt::format("if (error) return {} + (int)(error & {});",
                        static_cast<int>(kFirstCheck) + static_cast<int>(first_check) - 1,

@@ -3,9 +3,16 @@
 #include "tilewright/emit/cpp_kernel.h"
 #include "tilewright/emit/cpp_prelude.h"
 #include "tilewright/emit/emit.h"
+#include "tilewright/emit/identifiers.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright {
+
+std::string kernel_symbol(const MappedKernel& k) {
+  const std::string name = c_function(k.name);
+  const bool used = cpp_prelude_names().count(name) || name.rfind("tw_", 0) == 0 || name == "TensorMap";
+  return used ? "k_" + name : name;
+}
 
 std::string emit_cpp(const Program& elaborated, const MappedProgram& m) {
   TW_CHECK(m.target == Target::Cpu, "C++ is emitted from programs mapped for a CPU");

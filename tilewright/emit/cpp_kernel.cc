@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tilewright/emit/emit.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright {
@@ -62,7 +63,7 @@ CppKernel::CppKernel(const Program& p, const MappedProgram& m, const MappedKerne
 
 std::string CppKernel::str() {
   // Arguments keep the plain names; tiles and axes come after them.
-  const std::string& name = kernel_.name;
+  const std::string name = kernel_symbol(kernel_);
   for (const Argument& a : kernel_.arguments)
     names_.of(a.sym, a.kind == Argument::Kind::Size ? "size_" + a.sym.name() : a.sym.name());
   for (const Argument& a : kernel_.arguments)
@@ -275,7 +276,8 @@ void CppKernel::op(const MappedLoop& x) {
   print_.begin({}, {}, 0, width_);
   const std::string lo = print_.integer(x.lo), hi = print_.integer(x.hi);
   const std::string& var = names_.of(x.var);
-  out_.open(fmt::format("for (int64 {0} = {1}, {0}_end = {2}; {0} < {0}_end; ++{0})", var, lo, hi));
+  const std::string& end = names_.part(x.var, "end");
+  out_.open(fmt::format("for (int64 {0} = {1}, {3} = {2}; {0} < {3}; ++{0})", var, lo, hi, end));
   ops(x.body);
   out_.close();
 }

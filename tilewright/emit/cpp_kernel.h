@@ -81,7 +81,7 @@ class CppKernel {
   const MappedKernel& kernel_;
   DType real_;
   int width_;
-  CppNames names_;
+  Identifiers names_ = cpp_names();
   CppPrinter print_;
   CppText out_;
   std::map<Sym, int> product_vectors_;  ///< lane axis of a product -> vectors of its panels

@@ -422,7 +422,7 @@ void CppKernel::gather_element(const Copy& x, const Buffer& b, Sym lane) {
     if (!a) continue;
     axes.push_back(*a);
     if (f.axis == lane) {
-      axes.back().var = fmt::format("({} + l)", a->var);
+      axes.back().var = fmt::format("({} + lane)", a->var);
       exists = fmt::format("{} < {}", axes.back().var, a->extent);
     }
   }
@@ -435,7 +435,8 @@ void CppKernel::gather_element(const Copy& x, const Buffer& b, Sym lane) {
     store_local(b, text, false);
     return;
   }
-  out_.line(fmt::format("for (int64 l = 0; l < LANES; ++l) ({})[l] = ({})({});", destination, type, text));
+  out_.line(fmt::format("for (int64 lane = 0; lane < LANES; ++lane) ({})[lane] = ({})({});", destination,
+                        type, text));
 }
 
 void CppKernel::op(const StoreOut& x) {

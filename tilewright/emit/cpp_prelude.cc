@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tilewright/emit/identifiers.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright {
@@ -16,20 +17,6 @@ struct Section {
   std::set<std::string> names;
   std::string text;
 };
-
-std::set<std::string> identifiers(const std::string& code) {
-  std::set<std::string> found;
-  std::string word;
-  for (char c : code + " ") {
-    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
-      word += c;
-    } else if (!word.empty()) {
-      found.insert(word);
-      word.clear();
-    }
-  }
-  return found;
-}
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
@@ -63,12 +50,33 @@ std::vector<Section> sections(DType real) {
 
 }  // namespace
 
+const std::set<std::string>& cpp_prelude_names() {
+  static const std::set<std::string> all = [] {
+    std::set<std::string> found;
+    std::istringstream in(cpp_prelude_text);
+    bool always = false;
+    for (std::string line; std::getline(in, line);) {
+      const bool section = line.rfind("//@", 0) == 0, macro = line.rfind("#define ", 0) == 0;
+      if (section) always = line == "//@ always";
+      if (section) line = line.substr(3);
+      if (macro) line = line.substr(8, line.find_first_of(" (", 8) - 8);
+      if (!section && !macro && !always) continue;
+      line = line.substr(0, line.find("//"));
+      for (size_t at; (at = line.find('$')) != std::string::npos;)  // what the program fills in
+        line.erase(at, line.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ", at + 1) - at);
+      found.merge(identifiers_in(line));
+    }
+    return found;
+  }();
+  return all;
+}
+
 std::string cpp_prelude(const std::string& code, const VectorUnit& unit, DType real) {
   const std::vector<Section> all = sections(real);
   std::vector<bool> used(all.size(), false);
   std::vector<std::string> work{code};
   while (!work.empty()) {
-    const std::set<std::string> words = identifiers(work.back());
+    const std::set<std::string> words = identifiers_in(work.back());
     work.pop_back();
     for (size_t s = 0; s < all.size(); ++s) {
       if (used[s]) continue;

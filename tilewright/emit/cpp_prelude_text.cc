@@ -245,7 +245,7 @@ INLINE vf v_exp(vf x) {
   return exp2_parts(((x - n * 0.693359375f) + n * 2.12194440e-4f) * 1.44269504f, t);
 }
 INLINE real v_exp(real x) { return v_exp(splat(x))[0]; }
-//@ log_parts f32
+//@ log_parts log_ends f32
 INLINE vf log_parts(vf x, vf& e) {  // x = m 2^e; log m
   const vm tiny = x < 1.17549435e-38f;
   const vi shifted = (vi)(tiny ? x * 8388608.0f : x) - 0x3f3504f3;

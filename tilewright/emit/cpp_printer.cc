@@ -4,32 +4,12 @@
 
 #include <algorithm>
 
+#include "tilewright/emit/cpp_prelude.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright {
 namespace {
-
-constexpr const char* reserved[] = {
-    // C++
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const",
-    "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false",
-    "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "not",
-    "operator", "or", "private", "protected", "public", "register", "return", "short", "signed", "sizeof",
-    "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename",
-    "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "requires", "concept",
-    "nullptr", "noexcept", "decltype", "constexpr", "asm", "main", "errno", "linux", "unix",
-    // what every kernel has
-    "words", "task", "begin", "end", "c", "p", "u", "l", "lanes", "int64", "real", "vf", "vm", "vs", "vi",
-    "vu", "vl", "vh", "vb", "ld", "st", "fma", "product", "select", "splat", "any", "all", "valid", "clamp",
-    "iota", "gather", "scatter", "widen", "narrow", "decode", "encode", "total", "first", "inside"};
-
-std::string identifier(const std::string& text) {
-  std::string out;
-  for (char c : text) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "_" + out;
-  return out;
-}
 
 CDialect dialect_of(DType real) {
   CDialect d;
@@ -100,28 +80,16 @@ std::string cpp_local_type(DType t, DType) {
   return t == DType::i64 ? "int64" : "int";
 }
 
-CppNames::CppNames() {
-  for (const char* r : reserved) taken_.insert(r);
+Identifiers cpp_names() {
+  static const std::set<std::string> own = [] {
+    std::set<std::string> words = cpp_prelude_names();
+    words.insert({"words", "task", "begin", "end", "c", "p", "u", "lane", "made", "total", "first"});
+    return words;
+  }();
+  return Identifiers(own, {"t"});
 }
 
-std::string CppNames::fresh(const std::string& preferred) {
-  std::string plain = identifier(preferred);
-  // Helpers begin with v_, i_, ld_, … followed by more; a trailing underscore keeps such names apart.
-  for (const char* prefix : {"v_", "i_", "ld_", "st_", "to_", "from_", "round_", "load_", "store_", "raw_",
-                             "sum_", "max_", "min_", "prod_", "exp2_", "log_", "splat_", "select_", "iota_"})
-    if (plain.rfind(prefix, 0) == 0) plain += "_";
-  std::string name = plain;
-  for (int k = 2; !taken_.insert(name).second; ++k) name = fmt::format("{}_{}", plain, k);
-  return name;
-}
-
-const std::string& CppNames::of(Sym s, const std::string& preferred) {
-  auto it = names_.find(s);
-  if (it == names_.end()) it = names_.emplace(s, fresh(preferred.empty() ? s.name() : preferred)).first;
-  return it->second;
-}
-
-CppPrinter::CppPrinter(const Program& p, const MappedProgram& m, const MappedKernel& k, CppNames& names,
+CppPrinter::CppPrinter(const Program& p, const MappedProgram& m, const MappedKernel& k, Identifiers& names,
                        DType real)
     : CPrinter(dialect_of(real)), program_(p), mapped_(m), kernel_(k), names_(names), real_(real) {}
 

@@ -4,22 +4,13 @@
 #include <set>
 
 #include "tilewright/emit/c_expr.h"
+#include "tilewright/emit/identifiers.h"
 #include "tilewright/map/mapped.h"
 
 namespace tilewright {
 
-/// A name for each symbol, different from all others, from keywords and from the helpers.
-class CppNames {
- public:
-  CppNames();
-  /// The name of `s`; the first to ask for a text gets it plain.
-  const std::string& of(Sym s, const std::string& preferred = {});
-  std::string fresh(const std::string& preferred);
-
- private:
-  std::set<std::string> taken_;
-  std::map<Sym, std::string> names_;
-};
+/// Names for the symbols of one kernel, apart from the helpers and from what the kernel's text uses itself.
+Identifiers cpp_names();
 
 /// How an axis runs in the op at hand.
 struct CppAxis {
@@ -32,7 +23,7 @@ struct CppAxis {
 /// Prints expressions of an op. Along the lane axis values are vectors: element l belongs to local coordinate var + l.
 class CppPrinter : public CPrinter {
  public:
-  CppPrinter(const Program& p, const MappedProgram& m, const MappedKernel& k, CppNames& names, DType real);
+  CppPrinter(const Program& p, const MappedProgram& m, const MappedKernel& k, Identifiers& names, DType real);
 
   /// Begins an op: its axes, the lane axis (null: scalar) and, where lanes run in panels, the panel's width and counters' names.
   void begin(std::vector<CppAxis> axes, Sym lane, int64_t panel, int width);
@@ -92,7 +83,7 @@ class CppPrinter : public CPrinter {
   const Program& program_;
   const MappedProgram& mapped_;
   const MappedKernel& kernel_;
-  CppNames& names_;
+  Identifiers& names_;
   DType real_;
   std::vector<CppAxis> axes_;
   Sym lane_;

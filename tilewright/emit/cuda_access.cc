@@ -101,7 +101,7 @@ std::vector<std::string> CudaKernel::clips(const Nest& nest, int64_t slack, Sym 
   for (const NestAxis& a : nest.axes) {
     if (!a.clip) continue;
     if (auto r = a.clip.rational(); r && r->num() >= a.extent) continue;
-    const std::string in = names_.of(a.axis) + "_in";
+    const std::string in = names_.part(a.axis, "in");
     terms.push_back(a.axis == slack_axis && slack
                         ? fmt::format("{} + {} < {}", in, slack, constant_int(a.clip))
                         : fmt::format("{} < {}", in, constant_int(a.clip)));
@@ -146,17 +146,17 @@ void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
     const int64_t extent = b.layout.shape()[a];
     std::string value = quotient(element_number, step);
     if (step * extent < total) value = remainder(value, extent);
-    out.line(fmt::format("const int {}_in = {};", names_.of(b.axes[a]), value));
+    out.line(fmt::format("const int {} = {};", names_.part(b.axes[a], "in"), value));
     step *= extent;
   }
   for (const NestAxis& a : nest.axes)
     out.line(fmt::format("const int {0} = {1};", names_.of(a.axis),
-                         join_sum({a.origin, names_.of(a.axis) + "_in"})));
+                         join_sum({a.origin, names_.part(a.axis, "in")})));
   std::vector<std::string> conditions = inside(o.tensor, o.index, nest, 0);
   for (const std::string& c : clips(nest, 0, {})) conditions.push_back(c);
   if (o.present) conditions.push_back("(" + scalar_bool(o.present) + ")");
   std::vector<std::string> local;
-  for (Sym a : b.axes) local.push_back(names_.of(a) + "_in");
+  for (Sym a : b.axes) local.push_back(names_.part(a, "in"));
   const std::string element =
       fmt::format("{}[{}]", names_.of(o.tensor), element_address(o.tensor, o.index, nest));
   std::string value = element, zero = "0";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tilewright/emit/emit.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/support/error.h"
 
@@ -115,7 +116,7 @@ CValue CudaPrinter::read(Expr e) {
       for (Sym a : b.axes) {
         const int at = k_.nest_->find(a);
         TW_CHECK(at >= 0, fmt::format("axis {} of {} is not in the range", a.name(), s.name()));
-        local.push_back(k_.names_.of(a) + "_in");
+        local.push_back(k_.names_.part(a, "in"));
       }
       return typed(b.dtype, k_.load_value(b.dtype, fmt::format("{}[{}]", k_.local_text_.at(s),
                                                                k_.local_offset(b, local))));
@@ -250,7 +251,7 @@ void CudaKernel::header(Lines& out) {
                          b.slots > 1 ? fmt::format(", ring of {}", b.slots) : "",
                          b.comment.empty() ? "" : ": " + b.comment));
   }
-  out.open(fmt::format("struct {}_words", kernel_.name));
+  out.open(fmt::format("struct {}_words", kernel_symbol(kernel_)));
   for (const Argument& a : kernel_.arguments)
     out.line(
         fmt::format("{} {};", a.kind == Argument::Kind::Scalar ? "double" : "long long", names_.of(a.sym)));
@@ -262,12 +263,7 @@ void CudaKernel::unpack_words(Lines& out) {
   for (const Role& r : kernel_.roles)
     for_each_op(r.body, [&](const MappedOp& o) {
       if (auto* s = std::get_if<StoreOut>(&o.node)) written.insert(s->tensor);
-      if (auto* l = std::get_if<MappedLoop>(&o.node)) find(l->body);
-      if (auto* i = std::get_if<If>(&o.node)) find(i->then), find(i->otherwise);
-      if (auto* v = std::get_if<Vote>(&o.node)) find(v->then), find(v->otherwise);
-    }
-  };
-  for (const Role& r : kernel_.roles) find(r.body);
+    });
   for (const Argument& a : kernel_.arguments) {
     const std::string& n = names_.of(a.sym);
     switch (a.kind) {
@@ -399,9 +395,9 @@ std::string CudaKernel::text() {
   std::string parameters;
   for (size_t k = 0; k < kernel_.tensor_maps.size(); ++k)
     parameters += fmt::format("const __grid_constant__ TensorMap map{}, ", k);
-  parameters += fmt::format("const __grid_constant__ {}_words words", kernel_.name);
+  parameters += fmt::format("const __grid_constant__ {}_words words", kernel_symbol(kernel_));
   out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)", kernel_.threads()));
-  out.open(fmt::format("{}({})", kernel_.name, parameters));
+  out.open(fmt::format("{}({})", kernel_symbol(kernel_), parameters));
   const bool has_local = kernel_.local_bytes() > 0;
   if (has_local) {
     helpers_.use("tw_local_address");

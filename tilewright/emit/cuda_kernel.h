@@ -115,7 +115,7 @@ class CudaKernel {
   const MappedProgram& mapped_;
   const MappedKernel& kernel_;
   Helpers& helpers_;
-  Names names_;
+  Identifiers names_ = kernel_names();
   const Role* role_ = nullptr;
   int role_index_ = 0;
   bool role_is_one_thread_ = false;

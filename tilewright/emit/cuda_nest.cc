@@ -90,7 +90,7 @@ Nest CudaKernel::nest_of(const Frame& frame, const std::vector<Sym>& axes, const
       break;
     }
     if (!a.held) {
-      a.sequential = names_.of(axis) + "_in";
+      a.sequential = names_.part(axis, "in");
       for (Sym s : buffers) {
         if (!has_buffer(s)) continue;
         const Buffer& b = buffer(s);
@@ -104,7 +104,7 @@ Nest CudaKernel::nest_of(const Frame& frame, const std::vector<Sym>& axes, const
                    [](const DigitLoop& a, const DigitLoop& b) { return a.order > b.order; });
   std::map<int, int> count;
   for (DigitLoop& l : nest.loops)
-    l.var = fmt::format("{}_{}", names_.of(nest.axes[l.axis].axis), count[l.axis]++);
+    l.var = names_.part(nest.axes[l.axis].axis, std::to_string(count[l.axis]++));
   // Everything that is not in the range has the value of its origin.
   bind(frame);
   for (const NestAxis& a : nest.axes) index_text_[a.axis] = names_.of(a.axis);
@@ -146,15 +146,15 @@ void CudaKernel::close_loops(const Nest&, size_t from, size_t to, Lines& out) {
 void CudaKernel::coordinates(const Nest& nest, Lines& out) {
   for (size_t k = 0; k < nest.axes.size(); ++k) {
     const NestAxis& a = nest.axes[k];
-    const std::string& name = names_.of(a.axis);
+    const std::string &name = names_.of(a.axis), &inside = names_.part(a.axis, "in");
     if (a.held) {
       std::vector<std::string> terms;
       if (!a.owner.empty()) terms.push_back(a.owner);
       for (const DigitLoop& l : nest.loops)
         if (l.axis == int(k)) terms.push_back(times(l.var, l.step));
-      out.line(fmt::format("const int {}_in = {};", name, join_sum(terms)));
+      out.line(fmt::format("const int {} = {};", inside, join_sum(terms)));
     }
-    out.line(fmt::format("const int {} = {};", name, join_sum({a.origin, name + "_in"})));
+    out.line(fmt::format("const int {} = {};", name, join_sum({a.origin, inside})));
   }
 }
 
@@ -546,7 +546,7 @@ void CudaKernel::map_to_local(const MapOp& o, Lines& out) {
   }
   CudaPrinter printer(*this, target.dtype == DType::f64 ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
   std::vector<std::string> local;
-  for (Sym a : target.axes) local.push_back(names_.of(a) + "_in");
+  for (Sym a : target.axes) local.push_back(names_.part(a, "in"));
   auto write = [&] {
     const std::string value = target.dtype == DType::boolean ? printer.boolean(o.value)
                               : is_integer(target.dtype)     ? printer.integer(o.value)
@@ -573,7 +573,7 @@ void CudaKernel::map_to_local(const MapOp& o, Lines& out) {
     }
     for (const NestAxis& a : nest.axes)
       out.line(fmt::format("const int {} = {};", names_.of(a.axis),
-                           join_sum({a.origin, names_.of(a.axis) + "_in"})));
+                           join_sum({a.origin, names_.part(a.axis, "in")})));
     write();
     out.close();
   } else {

@@ -39,39 +39,16 @@ void Lines::append(const Lines& other) {
   }
 }
 
-Names::Names() {
-  for (const char* word :
-       {"alignas",  "asm",      "auto",     "bool",      "break",    "case",   "char",  "class",    "const",
-        "continue", "default",  "delete",   "do",        "double",   "else",   "enum",  "extern",   "false",
-        "float",    "for",      "goto",     "half",      "if",       "inline", "int",   "long",     "new",
-        "operator", "or",       "and",      "not",       "register", "return", "short", "signed",   "sizeof",
-        "static",   "struct",   "switch",   "template",  "this",     "true",   "union", "unsigned", "using",
-        "void",     "while",    "local",    "thread",    "lane",     "warp",   "group", "words",    "signals",
-        "block",    "local_at", "blockIdx", "threadIdx", "k",        "s",      "first", "asinf",    "log",
-        "exp",      "abs",      "max",      "min",       "y0",       "y1",     "j0",    "j1",       "jn",
-        "yn"})
-    taken_.insert(word);
-}
-
-std::string Names::fresh(const std::string& wish) {
-  std::string name;
-  for (char c : wish) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name = "v" + name;
-  // Names of the helpers begin with tw_.
-  if (name.rfind("tw_", 0) == 0) name = "v" + name;
-  if (taken_.insert(name).second) return name;
-  for (int k = 2;; ++k) {
-    std::string next = fmt::format("{}_{}", name, k);
-    if (taken_.insert(next).second) return next;
-  }
-}
-
-const std::string& Names::of(Sym s) {
-  auto it = names_.find(s);
-  if (it != names_.end()) return it->second;
-  std::string wish = s.name();
-  if (s.kind() == SymbolKind::Size) wish = "size_" + wish;
-  return names_[s] = fresh(wish);
+Identifiers kernel_names() {
+  return Identifiers(
+      {"K",     "TensorMap",     "a",       "b",     "x",      "y",     "z",    "w",     "k",
+       "s",     "block",         "element", "end",   "first",  "group", "lane", "local", "local_at",
+       "now",   "range",         "signals", "slot",  "thread", "tile",  "to",   "total", "vote",
+       "warp",  "warp_of_block", "words",   "abs",   "erf",    "erff",  "exp",  "exp2",  "exp2f",
+       "expf",  "fabs",          "fabsf",   "floor", "floorf", "fma",   "fmaf", "llabs", "log",
+       "log2",  "log2f",         "logf",    "max",   "min",    "pow",   "powf", "rint",  "rintf",
+       "rsqrt", "rsqrtf",        "sqrt",    "sqrtf", "tanh",   "tanhf"},
+      {"map"});
 }
 
 std::vector<Sym> tiles_in(Expr e) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tilewright/expr/expr.h"
+#include "tilewright/emit/identifiers.h"
 #include "tilewright/map/mapped.h"
 
 namespace tilewright::cuda_text {
@@ -27,18 +27,8 @@ class Lines {
   int depth_ = 0;
 };
 
-/// A C identifier for every symbol, unique in one kernel; readable: the symbol's own name where it is free.
-class Names {
- public:
-  Names();
-  const std::string& of(Sym s);
-  /// A fresh name that starts with `wish`.
-  std::string fresh(const std::string& wish);
-
- private:
-  std::map<Sym, std::string> names_;
-  std::set<std::string> taken_;
-};
+/// Names for the symbols of one kernel, apart from those that the kernel's text uses itself.
+Identifiers kernel_names();
 
 /// Helper functions of the emitted source by name; each is printed when it, or one that needs it, was asked for.
 class Helpers {

@@ -16,6 +16,9 @@
 
 namespace tilewright {
 
+/// The function that a kernel is emitted as: its own name, unless C, C++, CUDA, the C library or the emitted text use that.
+std::string kernel_symbol(const MappedKernel& k);
+
 std::string emit_cpp(const Program& elaborated, const MappedProgram& m);
 std::string emit_cuda(const Program& elaborated, const MappedProgram& m);
 

@@ -205,14 +205,14 @@ static void causal_task(const int64* words, int64 task) {
   const int64 size_h = words[21];
   const int64 size_i = words[22];
   const int64 size_j = words[23];
-  const int64 i_block_ = i_floordiv(size_i + 48 - 1, 48) - 1 - task % (i_floordiv(size_i + 48 - 1, 48));
+  const int64 i_block = i_floordiv(size_i + 48 - 1, 48) - 1 - task % (i_floordiv(size_i + 48 - 1, 48));
   task /= i_floordiv(size_i + 48 - 1, 48);
   const int64 h_block = task % (size_h);
   task /= size_h;
   const int64 b_block = task;
   alignas(64) real Q_tile[1536];  // [i, d]
   alignas(64) real rho[48];  // [i]
-  alignas(64) real l_2[48];  // [i]
+  alignas(64) real l[48];  // [i]
   alignas(64) real o[1536];  // [i, e]
   alignas(64) real S[3072];  // [i, j]
   alignas(64) real m[48];  // [i]
@@ -223,7 +223,7 @@ static void causal_task(const int64* words, int64 task) {
   int leak;  // []
   const int64 b = b_block;
   const int64 h = h_block;
-  const int64 i0 = 48 * i_block_;
+  const int64 i0 = 48 * i_block;
   const int64 ni = i_min(48, size_i - i0);
   // Q = Q[b, h, i, d]
   for (int64 p = 0; p * 24 < ni; ++p) {
@@ -248,7 +248,7 @@ static void causal_task(const int64* words, int64 task) {
     UNROLL
     for (int c = 0; c < 3; ++c) {
       const int64 i = p * 24 + c * 8;
-      st(l_2 + i, splat(0.0f));
+      st(l + i, splat(0.0f));
     }
   }
   // o = 0
@@ -262,7 +262,7 @@ static void causal_task(const int64* words, int64 task) {
     }
   }
   // plain
-  for (int64 j_chunk = 0, j_chunk_end = i_max(0, i_min(i_block_ + ((size_j - size_i - 16 * i_block_ + 1) >> 6), size_j >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
+  for (int64 j_chunk = 0, j_chunk_end = i_max(0, i_min(i_block + ((size_j - size_i - 16 * i_block + 1) >> 6), size_j >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
     const int64 j0 = 64 * j_chunk;
     const int64 nj = i_min(64, size_j - j0);
     // S = sum[d](Q * K)
@@ -291,7 +291,7 @@ static void causal_task(const int64* words, int64 task) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(l_2 + i, ld(l_2 + i) * ld(r + i));
+        st(l + i, ld(l + i) * ld(r + i));
       }
     }
     // rho = rho_next[i]
@@ -345,7 +345,7 @@ static void causal_task(const int64* words, int64 task) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(l_2 + i, ld(l_2 + i) + (total[0][c] + total[1][c]));
+        st(l + i, ld(l + i) + (total[0][c] + total[1][c]));
       }
     }
     // o = o[i, e] * r[i]: repair
@@ -353,7 +353,7 @@ static void causal_task(const int64* words, int64 task) {
     product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r);
   }
   // masked
-  for (int64 j_chunk = i_max(0, i_min(i_block_ + ((size_j - size_i - 16 * i_block_ + 1) >> 6), size_j >> 6)), j_chunk_end = i_max(0, i_min(((size_j - size_i + i_min(size_i - 1, 48 * i_block_ + 47)) >> 6) + 1, (size_j + 63) >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
+  for (int64 j_chunk = i_max(0, i_min(i_block + ((size_j - size_i - 16 * i_block + 1) >> 6), size_j >> 6)), j_chunk_end = i_max(0, i_min(((size_j - size_i + i_min(size_i - 1, 48 * i_block + 47)) >> 6) + 1, (size_j + 63) >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
     const int64 j0_2 = 64 * j_chunk;
     const int64 nj_2 = i_min(64, size_j - j0_2);
     // S = sum[d](Q * K)
@@ -418,7 +418,7 @@ static void causal_task(const int64* words, int64 task) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(l_2 + i, ld(l_2 + i) * ld(r + i));
+        st(l + i, ld(l + i) * ld(r + i));
       }
     }
     // o = o[i, e] * r[i]: repair
@@ -482,7 +482,7 @@ static void causal_task(const int64* words, int64 task) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(l_2 + i, ld(l_2 + i) + (total[0][c] + total[1][c]));
+        st(l + i, ld(l + i) + (total[0][c] + total[1][c]));
       }
     }
     // leak = any[j, e](not abs(V[j, e]) < inf)
@@ -566,7 +566,7 @@ static void causal_task(const int64* words, int64 task) {
     UNROLL
     for (int c = 0; c < 3; ++c) {
       const int64 i = p * 24 + c * 8;
-      st(l_inv + i, 1.0f / ld(l_2 + i));
+      st(l_inv + i, 1.0f / ld(l + i));
     }
   }
   // o = where(l[i] != 0, o[i, e] * l_inv[i], 0): finish
@@ -575,7 +575,7 @@ static void causal_task(const int64* words, int64 task) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(o + p * 768 + e * 24 + c * 8, select(ld(l_2 + i) != 0.0f, ld(o + p * 768 + e * 24 + c * 8) * ld(l_inv + i), splat(0.0f)));
+        st(o + p * 768 + e * 24 + c * 8, select(ld(l + i) != 0.0f, ld(o + p * 768 + e * 24 + c * 8) * ld(l_inv + i), splat(0.0f)));
       }
     }
   }

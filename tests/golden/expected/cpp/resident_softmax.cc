@@ -108,7 +108,7 @@ static void softmax_task(const int64* words, int64 task) {
   const int64 size_j = words[7];
   const int64 r_block = task;
   real rho;  // []
-  real l_2;  // []
+  real l;  // []
   alignas(64) real E[8192];  // [j]
   real g;  // []
   real l_inv;  // []
@@ -152,13 +152,13 @@ static void softmax_task(const int64* words, int64 task) {
       st(E + j, made);
       total[0] = total[0] + select(valid(size_j - j), made, (vf){});
     }
-    l_2 = sum_lanes((total[0] + total[1]) + (total[2] + total[3]));
+    l = sum_lanes((total[0] + total[1]) + (total[2] + total[3]));
   }
   // l_inv = 1 / l[]
-  l_inv = 1.0f / l_2;
+  l_inv = 1.0f / l;
   // E = where(l[] != 0, E[j] * l_inv[], 0): finish
   for (int64 j = 0; j < size_j; j += 8) {
-    st(E + j, l_2 != 0.0f ? ld(E + j) * l_inv : splat(0.0f));
+    st(E + j, l != 0.0f ? ld(E + j) * l_inv : splat(0.0f));
   }
   // Y[r, j] = E
   for (int64 j = 0; j < size_j; j += 8) {
