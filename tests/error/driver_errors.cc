@@ -1,9 +1,10 @@
 // Refusals on the way from a program to a kernel: whole messages.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "tilewright/driver/kernel.h"
+#include "tilewright/driver/compiled.h"
 
 namespace tilewright {
 namespace {
@@ -158,6 +159,100 @@ TEST(DriverErrors, ASchedulesClausesAreGivenOnce) {
   EXPECT_EQ(message("strem j=3"),
             "rows.sched:1:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you "
             "mean `stream`?\n");
+}
+
+/// Runs on a host target with arrays of the shapes given, all of them i32 or f32; every element of `n` is 6, of `m` 2 but the last.
+std::string failure(const std::string& text, Target target, int32_t last,
+                    const std::map<std::string, double>& params = {}) {
+  CompileOptions o;
+  o.target = target;
+  o.mapping = Target::Cpu;
+  std::vector<int32_t> n(6, 6), m(6, 2);
+  m.back() = last;
+  std::vector<float> x(6, 1), y(2);
+  return refusal(text, o, [&](Kernel& k) {
+    std::map<std::string, Tensor> in;
+    for (const Input& i : k.compiled().program.inputs) {
+      const std::string& name = i.sym.name();
+      void* data = name == "n"   ? static_cast<void*>(n.data())
+                   : name == "m" ? static_cast<void*>(m.data())
+                                 : x.data();
+      in[name] = {i.dtype, data, {2, 3}, {}};
+    }
+    k.run(in, params, {{"y", {DType::f32, y.data(), {2}, {}}}});
+  });
+}
+
+constexpr Target kHostTargets[] = {Target::Cpu, Target::Interp, Target::InterpMapped};
+const std::string kGuardIt = "  help: guard it: where(divisor != 0, ..., 0)\n";
+
+TEST(DriverErrors, AnIntegerDividedByZero) {
+  const std::string head = "axis i, j\ninput n[i, j] : i32\ninput m[i, j] : i32\ninput x[i, j] : f32\n";
+  for (Target t : kHostTargets) {
+    for (const auto& [op, text] : std::map<std::string, std::string>{{"//", "n // m"}, {"%", "n % m"}}) {
+      const std::string program = head + "y[i] = sum[j](x * (" + text + "))\noutput y\n";
+      EXPECT_EQ(failure(program, t, 2), "no error") << name(t);
+      EXPECT_EQ(failure(program, t, 0),
+                "p.tw:5:19: error: division by zero in `n[i, j] " + op + " m[i, j]`\n  y[i] = sum[j](x * (" +
+                    text + "))\n                    ^" + std::string(text.size() + 1, '~') + "\n" + kGuardIt)
+          << name(t);
+    }
+    // Where no quotient is needed none fails, in whatever order a condition is evaluated.
+    for (const char* guarded : {"where(m != 0, n // m, 0)", "where(m != 0 and 6 // m > 2, n, 0)",
+                                "where(m == 0 or 6 // m > 2, 0, n)", "where(j < 2, n // m, 0)"})
+      EXPECT_EQ(failure(head + "y[i] = sum[j](x * " + guarded + ")\noutput y\n", t, 0), "no error")
+          << guarded << " on " << name(t);
+    EXPECT_EQ(failure(head + "y[i] = sum[j](x * where(j > 0, n // m, 0))\noutput y\n", t, 0),
+              "p.tw:5:32: error: division by zero in `n[i, j] // m[i, j]`\n"
+              "  y[i] = sum[j](x * where(j > 0, n // m, 0))\n"
+              "                                 ^~~~~~\n" +
+                  kGuardIt)
+        << name(t);
+  }
+}
+
+TEST(DriverErrors, AParamAsDivisor) {
+  for (Target t : kHostTargets) {
+    for (const char* used : {"x * (7 // k)", "where(j < 7 // k, x, 0)", "x * (n // k)"}) {
+      const std::string program = fmt::format(
+          "axis i, j\nparam k : i32\ninput n[i, j] : i32\ninput x[i, j] : f32\ny[i] = sum[j]({})\noutput y\n",
+          used);
+      EXPECT_EQ(failure(program, t, 2, {{"k", 3}}), "no error") << used << " on " << name(t);
+      const std::string message = failure(program, t, 2, {{"k", 0}});
+      EXPECT_EQ(message.substr(0, 7), "p.tw:5:") << used << " on " << name(t) << message;
+      EXPECT_NE(message.find("division by zero in `"), std::string::npos) << message;
+    }
+  }
+}
+
+TEST(DriverErrors, AnIndexThatIsAQuotient) {
+  const std::string program =
+      "axis i, j\ninput m[i, j] : i32\ninput x[i, j] : f32\ny[i] = sum[j](x[i, 4 // m])\noutput y\n";
+  for (Target t : kHostTargets) {
+    EXPECT_EQ(failure(program, t, 2), "no error") << name(t);
+    EXPECT_EQ(failure(program, t, 0),
+              "p.tw:4:20: error: division by zero in `4 // m[i, j]`\n"
+              "  y[i] = sum[j](x[i, 4 // m])\n"
+              "                     ^~~~~~\n" +
+                  kGuardIt)
+        << name(t);
+    EXPECT_EQ(failure(program, t, 1),
+              "p.tw:4:15: error: index 4 is outside axis j of x, which has size 3\n"
+              "  y[i] = sum[j](x[i, 4 // m])\n"
+              "                ^~~~~~~~~~~~\n"
+              "  help: guard the read with where(...), or correct the values it is indexed by\n")
+        << name(t);
+  }
+}
+
+TEST(DriverErrors, ADivisorThatAGpuWouldHaveToTest) {
+  EXPECT_EQ(
+      failure("axis i, j\ninput n[i, j] : i32\ninput m[i, j] : i32\ny[i] = sum[j](n // m)\noutput y : f32\n",
+              Target::Cuda, 2),
+      "p.tw:4:15: error: an integer is divided by a value that is not proved to differ from 0, which "
+      "--target "
+      "cuda does not support yet\n  y[i] = sum[j](n // m)\n                ^~~~~~\n"
+      "  help: use --target cpu, or divide where(divisor != 0, ..., 0)\n");
 }
 
 }  // namespace

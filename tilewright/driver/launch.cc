@@ -7,6 +7,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/checks.h"
+#include "tilewright/program/failures.h"
 
 namespace tilewright {
 
@@ -47,6 +48,7 @@ std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScala
     if (auto it = params.find(q.sym.name()); it != params.end()) {
       value = it->second;
     } else if (q.value) {
+      refuse_zero_divisors(p, q.value, values);
       value = evaluate(q.value, values);
     } else {
       throw UserError(q.span, fmt::format("param `{}` has no value", q.sym.name()),
@@ -54,6 +56,7 @@ std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScala
     }
     value = round_to(q.dtype, value);
     if (q.range) {
+      for (Expr e : {q.range.lo, q.range.hi}) refuse_zero_divisors(p, e, values);
       const double lo = evaluate(q.range.lo, values), hi = evaluate(q.range.hi, values);
       if (!(value >= lo && value < hi))
         throw UserError(
@@ -62,7 +65,10 @@ std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScala
     }
     values[q.sym] = bound[q.sym] = value;
   }
-  for (const HostScalar& s : scalars) values[s.sym] = bound[s.sym] = evaluate(s.value, values);
+  for (const HostScalar& s : scalars) {
+    refuse_zero_divisors(p, s.value, values);
+    values[s.sym] = bound[s.sym] = evaluate(s.value, values);
+  }
   return bound;
 }
 
@@ -112,37 +118,14 @@ int64_t blocks_of(const MappedKernel& k, const Sizes& sizes) {
   return blocks;
 }
 
-namespace {
-
-/// Where the tensor is read at something else than its own axes, if the program does so in one place; else its declaration.
-Span span_of_read(const Program& p, Sym tensor) {
-  Span found;
-  bool several = false;
-  for (const auto& [e, span] : p.spans) {
-    if (!e.is(Op::Read) || e->sym != tensor || !span) continue;
-    const bool own = std::all_of(e.args().begin(), e.args().end(), [](Expr a) {
-      return a.is(Op::Symbol) && a->sym.kind() == SymbolKind::Index;
-    });
-    if (own) continue;
-    several = several || (found && (found.begin != span.begin || found.source != span.source));
-    found = span;
-  }
-  const Input* in = p.input(tensor);
-  return found && !several ? found : in == nullptr ? Span{} : in->span;
-}
-
-}  // namespace
-
 void throw_failed_check(int64_t error_word, const Program& p, const MappedProgram& m, const Sizes& sizes) {
   const auto failed = failed_check(error_word);
   if (!failed) return;
   TW_CHECK(failed->check >= 0 && failed->check < static_cast<int>(m.checks.size()),
            "an error word names a check");
-  const IndexCheck& check = m.checks[static_cast<size_t>(failed->check)];
-  throw UserError(span_of_read(p, check.tensor),
-                  fmt::format("index {} is outside axis {} of {}, which has size {}", failed->index,
-                              check.axis.name(), check.tensor.name(), sizes.at(check.axis.size())),
-                  "guard the read with where(...), or correct the values it is indexed by");
+  const RunCheck& check = m.checks[static_cast<size_t>(failed->check)];
+  if (check.division) throw division_by_zero(p, check.division);
+  throw index_outside(p, check.tensor, check.axis, failed->index, sizes.at(check.axis.size()));
 }
 
 std::vector<int64_t> words_of(const MappedKernel& k, const Bound& b) {

@@ -8,6 +8,7 @@
 #include "tilewright/emit/emit.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/interpreter.h"
+#include "tilewright/program/failures.h"
 #include "tilewright/runtime/compile.h"
 #include "tilewright/runtime/cuda.h"
 #include "tilewright/runtime/pool.h"
@@ -41,7 +42,8 @@ struct Launcher::Impl {
 
   Target mapping() const { return options.target == Target::InterpMapped ? options.mapping : options.target; }
 
-  /// Kernels on a GPU have no way yet to report an index that turns out to lie outside its array, so reads that are not proved inside are left to the other targets, which do.
+  /// Kernels on a GPU have no way yet to report an index that turns out to lie outside its array, or an integer divided by an element that is 0: both are left to the other
+  /// targets, which do.
   void refuse_checked_reads(const TileProgram& t) const {
     if (options.target != Target::Cuda) return;
     std::function<void(const Body&)> visit = [&](const Body& body) {
@@ -54,8 +56,22 @@ struct Launcher::Impl {
                                       load->tensor.name(), name(options.target)),
                           "use --target cpu, or write the index so that its range follows from the axes");
         }
+        const auto divides = [&](Expr e) {
+          if (!e) return;
+          for (const ZeroDivision& z : zero_divisions(e))
+            if (!tensors_read(z.division.arg(1)).empty())
+              throw UserError(
+                  division_by_zero(compilation.elaborated, z.division).diagnostics()[0].span,
+                  fmt::format("an integer is divided by a value that is not proved to differ from 0, which "
+                              "--target {} does not support yet",
+                              name(options.target)),
+                  "use --target cpu, or divide where(divisor != 0, ..., 0)");
+        };
+        if (const auto* map = std::get_if<Map>(&s.node)) divides(map->value), divides(map->masked);
+        if (const auto* reduce = std::get_if<Reduce>(&s.node))
+          divides(reduce->value), divides(reduce->masked);
         if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
-        if (const auto* when = std::get_if<When>(&s.node)) visit(when->body);
+        if (const auto* when = std::get_if<When>(&s.node)) divides(when->condition), visit(when->body);
       }
     };
     for (const TileKernel& k : t.kernels) visit(k.body);

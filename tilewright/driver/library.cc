@@ -14,6 +14,7 @@
 #include "tilewright/emit/identifiers.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/checks.h"
+#include "tilewright/program/failures.h"
 
 namespace tilewright {
 
@@ -417,6 +418,12 @@ class LibraryWriter : private CPrinter {
                         to_string(h.value)),
             "round it to f32");
       if (!names_.count(h.sym)) names_[h.sym] = fresh("scalar_" + h.sym.name());
+      for (const ZeroDivision& z : zero_divisions(h.value)) {
+        line(text, depth,
+             fmt::format("if ({}) return {};", boolean(z.condition),
+                         static_cast<int>(kFirstCheck) + static_cast<int>(checks_.size())));
+        checks_.push_back(failure(RunCheck{{}, {}, z.division}));
+      }
       line(text, depth, fmt::format("const double {} = {};", names_.at(h.sym), real(h.value)));
     }
     std::map<Sym, std::vector<std::string>> work;  // strides of workspaces
@@ -439,8 +446,7 @@ class LibraryWriter : private CPrinter {
     }
     line(text, depth, "long long error = 0;");
     const size_t first_check = checks_.size();
-    for (const IndexCheck& c : m.checks)
-      checks_.push_back(fmt::format("an index is outside axis {} of {}", c.axis.name(), c.tensor.name()));
+    for (const RunCheck& c : m.checks) checks_.push_back(failure(c));
     for (const MappedKernel& k : m.kernels) {
       std::vector<std::string> words;
       for (const Argument& w : k.arguments) words.push_back(word(w, work));
@@ -484,6 +490,12 @@ class LibraryWriter : private CPrinter {
       case Argument::Kind::Error: return "(int64_t)&error";
     }
     TW_CHECK(false, "unknown argument");
+  }
+
+  /// What a failed check is called.
+  std::string failure(const RunCheck& c) const {
+    if (c.division) return division_by_zero(program_, c.division).diagnostics()[0].what;
+    return fmt::format("an index is outside axis {} of {}", c.axis.name(), c.tensor.name());
   }
 
   std::string messages() const {

@@ -294,6 +294,8 @@ void CppKernel::op(const If& x) {
   out_.close();
 }
 
+void CppKernel::op(const Fail& x) { out_.line(fmt::format("fail({}, {});", error_word_, x.check)); }
+
 template <class T>
 void CppKernel::op(const T&) {
   TW_CHECK(false, "asynchronous ops do not occur on a CPU");

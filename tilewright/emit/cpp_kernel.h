@@ -34,6 +34,7 @@ class CppKernel {
   void op(const MappedLoop& x);
   void op(const If& x);
   void op(const Vote& x);
+  void op(const Fail& x);
   void op(const Copy& x);
   void op(const StoreOut& x);
   void op(const Mma& x);

@@ -343,8 +343,12 @@ void CppKernel::op(const Vote& x) {
     condition = print_.boolean(x.condition);
   } else {
     cpu::Operand none;
-    const Sym lane = cpu::vector_axis(none, x.axes, operands(x.condition), extents_);
+    Sym lane = cpu::vector_axis(none, x.axes, operands(x.condition), extents_);
     begin(x.frame, lane);
+    if (lane && !print_.at_one_stride(x.condition)) {
+      lane = {};
+      begin(x.frame, lane);
+    }
     condition = names_.fresh("vote");
     out_.line(fmt::format("bool {};", condition));
     out_.open("");

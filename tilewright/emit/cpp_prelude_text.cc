@@ -356,6 +356,9 @@ INLINE bool inside(int64 index, int64 size, int64* error, int64 check) {
   __atomic_store_n(error, (int64)((unsigned long long)kept << 16) | (check + 1), __ATOMIC_RELAXED);
   return false;
 }
+//@ fail
+// The number of the check that failed is reported.
+INLINE void fail(int64* error, int64 check) { __atomic_store_n(error, check + 1, __ATOMIC_RELAXED); }
 //@ gather
 // The first n lanes from p[0], p[stride] …; 0 in the others.
 template <class T>

@@ -224,6 +224,16 @@ bool CppPrinter::same_in_all_lanes(Expr e) const {
   return std::all_of(e.args().begin(), e.args().end(), [&](Expr a) { return same_in_all_lanes(a); });
 }
 
+bool CppPrinter::at_one_stride(Expr e) {
+  if (!e.is(Op::Read))
+    return std::all_of(e.args().begin(), e.args().end(), [&](Expr a) { return at_one_stride(a); });
+  const Buffer* b = buffer(e->sym);
+  if (b && b->space != Space::Memory) return true;
+  const Sym tensor = b ? b->tensor : e->sym;
+  const std::vector<Expr>& index = b ? b->index : e.args();
+  return same_in_all_lanes(element(tensor, index)) || !tensor_step(tensor, index, lane_).empty();
+}
+
 CValue CppPrinter::symbol(Sym s) {
   if (const CppAxis* a = axis(s)) {
     const bool vector = s == lane_ && !scalar_;

@@ -61,6 +61,8 @@ class CppPrinter : public CPrinter {
     return result;
   }
   bool same_in_all_lanes(Expr e) const;
+  /// Do the lanes of every array that `e` reads lie at one stride?
+  bool at_one_stride(Expr e);
   std::string type_of(const CValue& v) const override;
   CValue splat(CValue v) const override;
 

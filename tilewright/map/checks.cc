@@ -3,29 +3,13 @@
 #include <functional>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/failures.h"
 #include "tilewright/support/error.h"
 #include "tilewright/tile/index_range.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright {
 namespace {
-
-/// Calls f for every copy of a body.
-template <class Body, class F>
-void each_copy(Body& ops, const F& f) {
-  for (auto& op : ops) {
-    if (auto* x = std::get_if<Copy>(&op.node)) f(*x);
-    if (auto* x = std::get_if<MappedLoop>(&op.node)) each_copy(x->body, f);
-    if (auto* x = std::get_if<If>(&op.node)) {
-      each_copy(x->then, f);
-      each_copy(x->otherwise, f);
-    }
-    if (auto* x = std::get_if<Vote>(&op.node)) {
-      each_copy(x->then, f);
-      each_copy(x->otherwise, f);
-    }
-  }
-}
 
 /// 0 <= index < size(axis) for all values of the axes that the index mentions.
 bool proved_inside(const std::vector<Axis>& axes, Expr index, Sym axis) {
@@ -46,13 +30,82 @@ bool proved_inside(const std::vector<Axis>& axes, Expr index, Sym axis) {
   return provably_nonnegative(simplify(lo)) && provably_nonnegative(simplify(room));
 }
 
+/// Where an op evaluates expressions, and which.
+struct Evaluated {
+  std::vector<Expr> values;
+  Frame frame;
+};
+
+Evaluated evaluated(const MappedOp& op) {
+  if (auto* x = std::get_if<Define>(&op.node)) return {{x->value}, {}};
+  if (auto* x = std::get_if<Fetch>(&op.node)) return {x->index, {}};
+  if (auto* x = std::get_if<MappedLoop>(&op.node)) return {{x->lo, x->hi}, {}};
+  if (auto* x = std::get_if<If>(&op.node)) return {{x->condition}, {}};
+  if (auto* x = std::get_if<Vote>(&op.node)) return {{x->condition}, x->frame};
+  if (auto* x = std::get_if<MapOp>(&op.node)) return {{x->value}, x->frame};
+  if (auto* x = std::get_if<ReduceOp>(&op.node)) return {{x->value}, x->frame};
+  if (auto* x = std::get_if<StoreOut>(&op.node)) return {x->index, x->frame};
+  if (auto* x = std::get_if<Copy>(&op.node)) {
+    Evaluated e{{}, x->frame};
+    if (x->present) e.values.push_back(x->present);
+    for (Expr i : x->index) e.values.push_back(x->present ? select(x->present, i, 0) : i);
+    return e;
+  }
+  return {};
+}
+
+/// The vote before an op, over the axes that its condition varies along; of the other axes some element must exist.
+Vote test_of(const ZeroDivision& z, const Frame& frame, int check) {
+  Vote v;
+  v.condition = z.condition;
+  v.scope = Scope::Thread;
+  v.then.push_back({Fail{check}, {}});
+  for (const AxisFrame& f : frame) {
+    if (f.origin == Expr(f.axis)) continue;  // one element, whose index is defined outside
+    if (depends_on(z.condition, f.axis)) {
+      v.axes.push_back(f.axis);
+      v.frame.push_back(f);
+    } else if (f.extent && !provably_positive(f.extent)) {
+      v.condition = logical_and(less(0, f.extent), v.condition);
+    }
+  }
+  return v;
+}
+
+void check_divisors(Ops& ops, const Ranges& ranges, MappedProgram& m) {
+  Ops out;
+  for (MappedOp& op : ops) {
+    const Evaluated e = evaluated(op);
+    for (Expr value : e.values)
+      for (const ZeroDivision& z : zero_divisions(value, ranges)) {
+        out.push_back({test_of(z, e.frame, int(m.checks.size())), "no divisor is 0"});
+        m.checks.push_back({{}, {}, z.division});
+      }
+    for_each_body(op, [&](Ops& inside) { check_divisors(inside, ranges, m); });
+    out.push_back(std::move(op));
+  }
+  ops = std::move(out);
+}
+
 }  // namespace
+
+void check_divisors(const Program& elaborated, MappedProgram& m) {
+  Ranges ranges;  // of params, which are tested when they are bound
+  for (const Param& p : elaborated.params)
+    if (p.range && p.range.lo.number() && p.range.hi.number())
+      ranges[p.sym] = {*p.range.lo.number(), *p.range.hi.number() - (is_float(p.dtype) ? 0 : 1)};
+  for (MappedKernel& k : m.kernels)
+    for (Role& r : k.roles) check_divisors(r.body, ranges, m);
+  TW_CHECK(m.checks.size() < (size_t(1) << check_bits) - 1, "more checks than an error word can tell apart");
+}
 
 void number_checks(const Program& elaborated, MappedProgram& m) {
   for (MappedKernel& k : m.kernels)
     for (Role& r : k.roles)
-      each_copy(r.body, [&](Copy& c) {
-        if (!c.present) return;
+      for_each_op(r.body, [&](MappedOp& op) {
+        Copy* x = std::get_if<Copy>(&op.node);
+        if (!x || !x->present) return;
+        Copy& c = *x;
         std::vector<Sym> pieces;
         for (const Dim& d : memory_dims(elaborated, m, c.tensor))
           pieces.insert(pieces.end(), d.pieces.begin(), d.pieces.end());
@@ -71,8 +124,10 @@ void number_checks(const Program& elaborated, MappedProgram& m) {
 bool has_checks(const MappedKernel& k) {
   bool found = false;
   for (const Role& r : k.roles)
-    each_copy(r.body, [&](const Copy& c) {
-      for (int check : c.checks) found = found || check >= 0;
+    for_each_op(r.body, [&](const MappedOp& op) {
+      found = found || std::holds_alternative<Fail>(op.node);
+      if (const Copy* c = std::get_if<Copy>(&op.node))
+        for (int check : c->checks) found = found || check >= 0;
     });
   return found;
 }

@@ -13,6 +13,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/interpreter_runner.h"
+#include "tilewright/program/failures.h"
 #include "tilewright/tile/chunk_table.h"
 
 namespace tilewright {
@@ -139,7 +140,10 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given,
       refuse(fmt::format("param {} has no value", param.sym.name()), "give one");
     values[param.sym] = round_to(param.dtype, value);
   }
-  for (const HostScalar& s : m.scalars) values[s.sym] = evaluate(s.value, values);
+  for (const HostScalar& s : m.scalars) {
+    refuse_zero_divisors(p, s.value, values);
+    values[s.sym] = evaluate(s.value, values);
+  }
   for (auto [sym, value] : values) env.scalars.set(env.symbols.slot(sym), value);
 
   std::map<std::pair<Sym, int>, int64_t> strides;  // of each memory dimension

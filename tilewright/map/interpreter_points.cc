@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "tilewright/program/failures.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::emulation {
@@ -295,9 +296,7 @@ void Runner::bad_read(RoleState& r, const PointOp& op, const FrameScope& frame, 
             fmt::format("{} is read{}, where another block of this launch writes", bad.sym.name(), at));
     case BadRead::Kind::ZeroDivisor: break;
   }
-  throw UserError(Span{},
-                  fmt::format("division by zero in `{}`{}", r.node ? print(kernel_, *r.node) : "", at),
-                  "give the divisor a value other than 0");
+  throw division_by_zero(env_.program, bad.division);
 }
 
 PointOp& Runner::map_points(RoleState& r, const MapOp& op) {
@@ -444,12 +443,28 @@ void Runner::store_array(RoleState& r, Array& a, int64_t offset, double value) {
   store_element(a.dtype, a.writable, offset, value);
 }
 
+/// The user's mistake: an index that no layout guard or proof keeps inside its array.
+void Runner::refuse_index(const Copy& op, const Array& from, const PointOp& points, size_t lane) {
+  std::vector<Sym> axes;
+  for (const Dim& d : memory_dims(env_.program, env_.mapped, op.tensor))
+    axes.insert(axes.end(), d.pieces.begin(), d.pieces.end());
+  for (size_t d = 0; d < from.sizes.size(); ++d) {
+    const double x = points.program->output(d)[lane];
+    if (!(x >= 0 && x < double(from.sizes[d])))
+      throw index_outside(env_.program, op.tensor, axes.at(d), int64_t(x), from.sizes[d]);
+  }
+  TW_CHECK(false, "an index lies outside its array");
+}
+
 void Runner::execute(RoleState& r, const Copy& op) {
   FrameScope frame(*this, r, op.frame);
   const Buffer& b = kernel_.buffer(op.buffer);
   const Array& from = array(op.tensor, op.index.size());
   std::vector<Expr> values;
-  for (Expr index : op.index) values.push_back(op.present ? select(op.present, index, -1) : index);
+  Expr there = op.present;  // elements outside their axes have no index
+  for (Sym a : there ? b.axes : std::vector<Sym>{})
+    if (r.scalars.has(env_.symbols.slot(a.size()))) there = logical_and(less(Expr(a), Expr(a.size())), there);
+  for (Expr index : op.index) values.push_back(there ? select(there, index, -1) : index);
   if (op.present) values.push_back(op.present);
   PointOp& points = memory_points(r, &op, b, values, false);
   std::vector<Use> uses;
@@ -475,8 +490,7 @@ void Runner::execute(RoleState& r, const Copy& op) {
     bool clipped = !points.clipped.empty() && points.clipped[p];
     auto offset = clipped ? std::nullopt : array_offset(from, points, lane);
     if (!clipped && !offset && op.present && points.program->output(op.index.size())[lane] != 0 && exists(p))
-      fault(Kind::OutOfBounds, r,
-            fmt::format("{} is read outside its array{}", from.sym.name(), where(points, frame, p)));
+      refuse_index(op, from, points, lane);
     out[points.dest[p]] = offset ? round_to(b.dtype, load_array(r, from, *offset)) : 0;
   });
 }

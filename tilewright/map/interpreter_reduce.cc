@@ -239,22 +239,29 @@ void Runner::exchange(RoleState& r, const ReduceOp& op) {
   ++r.clock[r.index];
 }
 
-PointOp& Runner::vote_points(RoleState& r, const Vote& op) {
-  auto& cache = caches_[&op];
-  if (cache) return static_cast<PointOp&>(*cache);
+PointOp& Runner::vote_points(RoleState& r, const Vote& op, const FrameScope& frame) {
   Expr condition = without_views(op.condition);
   std::vector<int> registers = tiles_of(condition, Space::Registers),
                    operands = tiles_of(condition, Space::Local);
   operands.insert(operands.end(), registers.begin(), registers.end());
-  auto made = std::make_unique<PointOp>();
-  made->points.axes = op.axes;
-  made->points.coords.resize(op.axes.size());
   std::vector<int64_t> shape;
   for (Sym axis : op.axes) {
     auto n = axis_extent(axis, operands);
+    if (!n) n = frame.extent(axis);
     TW_CHECK(n, fmt::format("`{}` does not say how long {} is", print(kernel_, *r.node), axis.name()));
     shape.push_back(*n);
   }
+  auto& cache = caches_[&op];
+  if (cache) {
+    auto& known = static_cast<PointOp&>(*cache);
+    bool enough = std::equal(shape.begin(), shape.end(), known.extents.begin(),
+                             [](int64_t a, int64_t have) { return a <= have; });
+    if (enough) return known;
+  }
+  auto made = std::make_unique<PointOp>();
+  made->extents = shape;
+  made->points.axes = op.axes;
+  made->points.coords.resize(op.axes.size());
   Holders holders;
   for (int k : registers) holders.add(buffers_[k], op.axes);
   for_each_coordinate(shape, [&](const std::vector<int64_t>& coords, int64_t) {
@@ -279,7 +286,7 @@ std::vector<uint8_t> Runner::vote(RoleState& r, const Vote& op) {
   FrameScope frame(*this, r, op.frame);
   require_level(r, op.scope, "a vote of this scope");
   TW_CHECK(op.scope < Scope::Block || roles_.size() == 1, "a vote of the block in a kernel of several roles");
-  PointOp& points = vote_points(r, op);
+  PointOp& points = vote_points(r, op, frame);
   begin(r, points, frame, op.uses);
   std::vector<uint8_t> instances(r.spec->threads, 0);
   bool everyone = false;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tilewright/program/failures.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::emulation {
@@ -337,6 +338,12 @@ bool Runner::step(RoleState& r) {
       },
       op.node);
   return true;
+}
+
+void Runner::execute(RoleState&, const Fail& op) {
+  const RunCheck& check = env_.mapped.checks.at(size_t(op.check));
+  TW_CHECK(check.division, "an index is tested where it is read");
+  throw division_by_zero(env_.program, check.division);
 }
 
 double Runner::scalar(RoleState& r, Expr e) {

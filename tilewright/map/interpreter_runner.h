@@ -49,6 +49,7 @@ class Runner {
   void execute(RoleState& r, const MappedLoop& op);
   void execute(RoleState& r, const If& op);
   void execute(RoleState& r, const Vote& op);
+  void execute(RoleState& r, const Fail& op);
   void execute(RoleState& r, const Arrive& op);
   void execute(RoleState& r, const CopyAsync& op);
   void execute(RoleState& r, const Copy& op);
@@ -120,6 +121,7 @@ class Runner {
   PointOp& map_points(RoleState& r, const MapOp& op);
   PointOp& memory_points(RoleState& r, const void* key, const Buffer& b, const std::vector<Expr>& values,
                          bool stored);
+  [[noreturn]] void refuse_index(const Copy& op, const Array& from, const PointOp& points, size_t lane);
   std::optional<int64_t> array_offset(const Array& a, const PointOp& op, size_t lane) const;
   Array& array(Sym s, size_t rank);
   double load_array(RoleState& r, const Array& a, int64_t offset);
@@ -128,7 +130,7 @@ class Runner {
   // interpreter_reduce.cc: reductions and votes
   PointOp& reduce_points(RoleState& r, const ReduceOp& op, const FrameScope& frame);
   void exchange(RoleState& r, const ReduceOp& op);
-  PointOp& vote_points(RoleState& r, const Vote& op);
+  PointOp& vote_points(RoleState& r, const Vote& op, const FrameScope& frame);
   std::vector<uint8_t> vote(RoleState& r, const Vote& op);
 
   // interpreter_async.cc: products and bulk copies

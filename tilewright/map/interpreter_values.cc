@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "tilewright/program/failures.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::emulation {
@@ -128,6 +129,7 @@ int PointProgram::compile(Expr e, const Context& context) {
     case Op::Mod: {
       int check = add_check(Sym());
       checks_.back().kind = BadRead::Kind::ZeroDivisor;
+      checks_.back().division = e;
       check_of_[e] = check;
       r = apply(e.op(), arg(0), arg(1), -1, true);
       (uniform_[r] ? once_ : each_).back().number = check;
@@ -180,8 +182,11 @@ void PointProgram::find_needs(const std::vector<Expr>& values) {
       require(e.arg(1), both(here, condition));
       require(e.arg(2), both(here, mask(Op::Not, condition, -1)));
     } else if (e.is(Op::And) || e.is(Op::Or)) {
+      // Canonical forms sort the operands: what may fail is needed where all others leave the value open.
+      std::vector<Expr> args = e.args();
+      std::stable_partition(args.begin(), args.end(), [](Expr a) { return zero_divisions(a).empty(); });
       int open = here;
-      for (Expr a : e.args()) {
+      for (Expr a : args) {
         require(a, open);
         int value = compiled_.at(a);
         open = both(open, e.is(Op::And) ? value : mask(Op::Not, value, -1));
@@ -212,7 +217,7 @@ std::optional<BadRead> PointProgram::run(size_t first, size_t n, const uint8_t* 
     if (!c.any) continue;
     for (size_t k = 0; k < n; ++k)
       if (c.bad[k] && (!active || active[k]) && (c.need == always || reg(c.need)[k] != 0))
-        return BadRead{c.kind, c.sym, first + k};
+        return BadRead{c.kind, c.sym, first + k, c.division};
   }
   for (const Instruction& i : each_) {  // checks of `once_` stay for the next batch
     bool checked = i.kind == Instruction::Kind::Tile || i.kind == Instruction::Kind::Array ||

@@ -74,6 +74,7 @@ struct BadRead {
            ///< launch wrote the element
   Sym sym;
   size_t point;
+  Expr division;  ///< ZeroDivisor
 };
 
 class PointProgram {
@@ -115,6 +116,7 @@ class PointProgram {
   /// Something that must not go wrong where its value is used.
   struct Check {
     Sym sym;
+    Expr division;
     BadRead::Kind kind = BadRead::Kind::Unwritten;
     int need = -1;  ///< register of the condition; −1: always
     std::vector<uint8_t> bad;

@@ -95,6 +95,11 @@ struct Vote {
   Ops then, otherwise;
 };
 
+/// Reports in the error word of the launch that a check failed (map/checks.h).
+struct Fail {
+  int check = 0;  ///< number in MappedProgram::checks
+};
+
 struct Wait {
   int channel = 0;
   bool full = true;
@@ -188,18 +193,23 @@ struct ReduceOp {
 };
 
 // One list generates dispatch.
-#define TW_MAPPED_OPS(X)                                                                            \
-  X(Define)                                                                                         \
-  X(Fetch)                                                                                          \
-  X(MappedLoop)                                                                                     \
-  X(If)                                                                                             \
-  X(Vote)                                                                                           \
-  X(Wait)                                                                                           \
-  X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait) X(Mma) X(MmaFence) X(Commit) \
-      X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
+#define TW_MAPPED_OPS(X) \
+  X(Define)              \
+  X(Fetch)               \
+  X(MappedLoop)          \
+  X(If)                  \
+  X(Vote)                \
+  X(Fail)                \
+  X(Wait)                \
+  X(Arrive)              \
+  X(CopyAsync)           \
+  X(Copy)                \
+  X(StoreOut)            \
+  X(StoreAsync)          \
+  X(BulkWait) X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
 
 struct MappedOp {
-  std::variant<Define, Fetch, MappedLoop, If, Vote, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,
+  std::variant<Define, Fetch, MappedLoop, If, Vote, Fail, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,
                BulkWait, Mma, MmaFence, Commit, WaitGroup, ProxyFence, Barrier, MapOp, ReduceOp>
       node;
   std::string comment;
@@ -281,9 +291,10 @@ struct MappedKernel {
   int threads() const;
 };
 
-/// A test of an index of `tensor` along one of its axes, made as a kernel runs.
-struct IndexCheck {
+/// A test made as a kernel runs: of an index of `tensor` along one of its axes, or of the divisor of an integer.
+struct RunCheck {
   Sym tensor, axis;
+  Expr division;  ///< the quotient or remainder; null for an index
 };
 
 struct MappedProgram {
@@ -296,7 +307,7 @@ struct MappedProgram {
   std::vector<ChunkTable> chunk_tables;  ///< workspaces that the host fills before a launch
   std::vector<MappedKernel> kernels;
   std::vector<LayoutGuard> layout;  ///< all must hold
-  std::vector<IndexCheck> checks;   ///< by number
+  std::vector<RunCheck> checks;     ///< by number
 };
 
 /// Aligned: bulk or vector accesses allowed, guarded by MappedProgram::layout. General: any strides.

@@ -133,6 +133,7 @@ struct OpText {
     return fmt::format("{}({}) <- {} by {} each {}", map_name(k, o.tensor_map), texts(o.coordinates),
                        o.buffer.name(), o.atom, name(o.per));
   }
+  std::string operator()(const Fail& o) const { return fmt::format("fail check {}", o.check); }
   std::string operator()(const BulkWait&) const { return "wait for bulk stores"; }
   std::string operator()(const Mma& o) const {
     return fmt::format("{} {}= {} . {} over {} by {}{}{}", o.d.name(), o.zero ? "" : "+", o.a.name(),

@@ -355,11 +355,9 @@ void Kernel::execute(Code& c, const Load& x) {
       }
       if (outside < index.size()) {
         if (!present || present[c.plain.uniform() ? 0 : i] != 0)
-          throw UserError(array.span,
-                          fmt::format("index {} is outside axis {} of {}, which has size {}",
-                                      int64_t(index[outside][c.index[outside].uniform() ? 0 : i]),
-                                      array.axes[outside].name(), x.tensor.name(), array.sizes[outside]),
-                          "guard the read with where(...), or correct the values it is indexed by");
+          throw IndexOutside{x.tensor, array.axes[outside],
+                             int64_t(index[outside][c.index[outside].uniform() ? 0 : i]),
+                             array.sizes[outside]};
         tile.set(at + i * step, tile.tile->dtype == DType::boolean || is_integer(tile.tile->dtype) ? 0 : NAN);
         continue;
       }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tilewright/program/failures.h"
+
 namespace tilewright::interpreter {
 
 struct VectorProgram::Compiler {
@@ -102,10 +104,13 @@ struct VectorProgram::Compiler {
       case Op::And:
       case Op::Or: {
         if (e.args().empty()) return leaf(Op::Constant, true, true, e.is(Op::And) ? 1 : 0, -1);
-        int result = value(e.arg(0), mask);
-        for (size_t i = 1; i < e.args().size(); ++i) {
+        // Canonical forms sort the operands: what may fail is needed where all others leave the value open.
+        std::vector<Expr> args = e.args();
+        std::stable_partition(args.begin(), args.end(), [](Expr a) { return zero_divisions(a).empty(); });
+        int result = value(args[0], mask);
+        for (size_t i = 1; i < args.size(); ++i) {
           int open = e.is(Op::And) ? result : operate(Op::Not, result, -1, -1, true, e);
-          int next = value(e.arg(i), conjunction(mask, open));
+          int next = value(args[i], conjunction(mask, open));
           result = operate(e.op(), result, next, -1, true, e);
         }
         return result;
@@ -257,9 +262,7 @@ void VectorProgram::execute(const Instruction& i, const double* scalars, const s
           bool needed = !mask;
           for (int64_t j = 0; mask && j < (dst.uniform && sm ? n : 1); ++j)
             needed = needed || mask[(k + j) * sm] != 0;
-          if (needed)
-            throw UserError(Span{}, fmt::format("division by zero in `{}`", to_string(i.source)),
-                            "give the divisor a value other than 0");
+          if (needed) throw DividedByZero{i.source};
           out[k] = 0;
         } else {
           out[k] = i.op == Op::FloorDiv ? floor_quotient(a[k * sa], y) : remainder_of(a[k * sa], y);

@@ -20,6 +20,17 @@ struct Source {
   int64_t stride = 0;
 };
 
+/// Thrown when an integer is divided by zero where the quotient is needed.
+struct DividedByZero {
+  Expr division;
+};
+
+/// Thrown when an element is read where its tensor has none.
+struct IndexOutside {
+  Sym tensor, axis;
+  int64_t index, size;
+};
+
 class VectorProgram {
  public:
   /// `strip`: the index symbol that varies along a strip (null: one element). `slots`: position of each
@@ -30,8 +41,7 @@ class VectorProgram {
                 const std::vector<bool>& tile_is_integer, const std::vector<bool>& tile_has_strip, bool wide);
 
   /// Values at the elements first, first + 1, …, first + n − 1 of the strip. The result is valid until the
-  /// next run; `uniform()` says that all are equal and only result[0] is set. UserError: an integer is
-  /// divided by zero.
+  /// next run; `uniform()` says that all are equal and only result[0] is set. Throws DividedByZero.
   const double* run(const double* scalars, const std::vector<Source>& sources, int64_t first, int64_t n);
   bool uniform() const { return registers_[size_t(result_)].uniform; }
   bool empty() const { return code_.empty(); }

@@ -380,6 +380,7 @@ MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Mac
     out.kernels.push_back(std::move(kernel));
   }
   number_checks(elaborated, out);
+  check_divisors(elaborated, out);
   for (MappedKernel& k : out.kernels) cpu::add_arguments(elaborated, out, k);
   return out;
 }
