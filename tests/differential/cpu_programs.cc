@@ -86,7 +86,7 @@ TEST(CpuReducers, Products) {
   expect_reducer("m[r] = prod[j](1 + x / 10)");
   expect_reducer("m[r] = prod[j](where(x > 0, 1, -1))");
   expect_reducer("m[r] = prod[j](where(j % 2 == 0, 1 - x / 10, 1))");
-  expect_reducer("m[r] = prod[j](where(k % 30 == 0, 2, 1))");
+  expect_reducer("m[r] = prod[j](where(k % 60 == 0, 2, 1))");
 }
 
 TEST(CpuReducers, Sums) {

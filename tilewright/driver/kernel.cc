@@ -79,6 +79,34 @@ struct Kernel::Impl {
   }
 };
 
+namespace {
+
+/// Integers are carried in f64 and in 64 bits: all of at most 2^53 are exact in both.
+constexpr int64_t exact_limit = int64_t{1} << 53;
+
+/// An element of an i64 array on the host that is past `limit` in magnitude; the limits of i64 are what infinities become.
+std::optional<int64_t> beyond(const Tensor& t, int64_t limit) {
+  if (t.dtype != DType::i64) return std::nullopt;
+  std::vector<int64_t> index(t.shape.size(), 0);
+  int64_t total = 1;
+  for (int64_t n : t.shape) total *= n;
+  const auto* data = static_cast<const int64_t*>(t.data);
+  int64_t at = 0;
+  for (int64_t k = 0; k < total; ++k) {
+    if ((data[at] > limit && data[at] != INT64_MAX) || (data[at] < -limit && data[at] != INT64_MIN))
+      return data[at];
+    for (size_t d = index.size(); d-- > 0;) {
+      at += t.strides[d];
+      if (++index[d] < t.shape[d]) break;
+      at -= index[d] * t.strides[d];
+      index[d] = 0;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Kernel::Kernel(const Program& p, const CompileOptions& o) : impl_(std::make_unique<Impl>()) {
   impl_->options = o;
   impl_->compiled = compile_program(p, o);
@@ -173,10 +201,27 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
   for (const Input& in : p.inputs) check(inputs, in.sym, in.dims, in.dtype, "input", in.span);
   for (const Output& o : p.outputs) check(outputs, o.sym, o.dims, o.dtype, "output", o.span);
 
+  const bool on_host = impl_->options.target != Target::Cuda;
+  for (const Input& in : p.inputs)
+    if (const auto value = on_host ? beyond(bound.tensors.at(in.sym), exact_limit) : std::nullopt)
+      throw UserError(
+          in.span,
+          fmt::format("input `{}` holds {}, and integers are exact up to 2^53 alone", in.sym.name(), *value),
+          "subtract an offset, or pass f64 where rounding is accepted");
+
   std::lock_guard lock(impl_->mutex);
-  if (!impl_->compiled.parted()) return impl_->launchers[0].run(bound, params, stream);
-  bind_scalars(p, {}, bound.sizes, params);  // params that no kernel reads are checked too
-  impl_->run_parts(bound, params, stream);
+  if (!impl_->compiled.parted()) {
+    impl_->launchers[0].run(bound, params, stream);
+  } else {
+    bind_scalars(p, {}, bound.sizes, params);  // params that no kernel reads are checked too
+    impl_->run_parts(bound, params, stream);
+  }
+  for (const Output& o : p.outputs)
+    if (const auto value = on_host ? beyond(bound.tensors.at(o.sym), exact_limit - 1) : std::nullopt)
+      throw UserError(o.span,
+                      fmt::format("output `{}` reaches {}, and integers are exact below 2^53 alone",
+                                  o.sym.name(), *value),
+                      "sum reals where rounding is accepted, for example sum[j](f64(n))");
 }
 
 }  // namespace tilewright

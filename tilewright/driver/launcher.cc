@@ -87,6 +87,30 @@ struct Launcher::Impl {
     return t;
   }
 
+  /// A position is carried in reals of the program: f32 counts to 2^24.
+  void refuse_long_positions(const TileProgram& t, const Sizes& sizes) const {
+    constexpr int64_t most = int64_t{1} << 24;
+    for (const Pass& pass : compilation.derivation.passes)
+      for (const Component& c : pass.state.components) {
+        const bool position = c.combine == Reducer::Min && c.lift.is(Op::Select) && is_integer(c.lift.arg(1));
+        if (!position) continue;
+        for (const TileKernel& k : t.kernels)
+          for (const Tile& tile : k.tiles) {
+            if (tile.sym != c.var || tile.dtype == DType::f64) continue;
+            for (Sym s : free_symbols(c.lift.arg(1))) {
+              if (s.kind() != SymbolKind::Index) continue;
+              const auto size = sizes.find(s.size());
+              if (size == sizes.end() || size->second < most) continue;
+              throw UserError(compilation.program.axis(s).span,
+                              fmt::format("positions along `{}` are held in f32, which counts to 2^24, and "
+                                          "size({}) is {}",
+                                          s.name(), s.name(), size->second),
+                              "compare f64 values: positions are then held in f64");
+            }
+          }
+      }
+  }
+
   Variant& variant(size_t plan, LayoutClass layout) {
     const auto key = std::make_pair(plan, layout);
     auto it = variants.find(key);
@@ -267,6 +291,7 @@ struct Launcher::Impl {
     size_t plan = 0;
     while (plan + 1 < compilation.plans.size() && !compilation.plans[plan].when.admits(b.sizes)) ++plan;
     if (!compilation.plans[plan].when.admits(b.sizes)) choose(b);  // reports what does not fit
+    refuse_long_positions(tile_program(plan), b.sizes);
     counts = interpret(compilation.elaborated, tile_program(plan), b.sizes, views(b), params, results(b));
     last_plan = print(compilation.program, compilation.plans[plan].plan);
   }
@@ -283,6 +308,7 @@ void Launcher::run(Bound& bound, const std::map<std::string, double>& params, vo
   if (target == Target::Interp) return impl_->interpret_tiles(bound, params);
   const Compilation& c = impl_->compilation;
   const auto [plan, layout] = impl_->choose(bound);
+  impl_->refuse_long_positions(impl_->tile_program(plan), bound.sizes);
   Variant& v = impl_->variant(plan, layout);
   impl_->last_plan =
       print(c.program, c.plans[plan].plan) + (layout == LayoutClass::Aligned ? "" : "; layout general");

@@ -12,6 +12,48 @@
 
 namespace tilewright {
 
+namespace {
+
+/// Does the value itself, not a condition or an index in it, hold an element of an integer array or a cast to an integer?
+bool holds_integers(const Program& p, Expr e) {
+  const auto integer = [](DType t) { return !is_float(t) && t != DType::boolean; };
+  if (is_boolean(e)) return false;
+  if (e.is(Op::Cast)) return integer(e->dtype);
+  if (e.is(Op::Read)) {
+    if (const Input* in = p.input(e->sym)) return integer(in->dtype);
+    const Definition* d = p.definition(e->sym);
+    return d && d->dtype && integer(*d->dtype);
+  }
+  const size_t first = e.is(Op::Select) ? 1 : 0;
+  return std::any_of(e.args().begin() + std::min(first, e.args().size()), e.args().end(),
+                     [&](Expr a) { return holds_integers(p, a); });
+}
+
+/// Are elements of integer arrays added up, multiplied or compared by a reduction? f32 would round them from 2^24 on.
+bool reduces_integers(const Program& p, const Derivation& d) {
+  const auto exact = [&](Expr e) { return is_integer(e) && holds_integers(p, e); };
+  const auto inside = [&](Expr e) {
+    bool found = false;
+    if (e)
+      rewrite(e, [&](Expr x) {
+        found = found || (x.is(Op::Reduce) && exact(x.arg(0)));
+        return x;
+      });
+    return found;
+  };
+  for (const Pass& pass : d.passes) {
+    for (const Point& q : pass.state.points)
+      if (exact(q.u) || inside(q.u) || inside(q.present)) return true;
+    for (const Component& c : pass.state.components)
+      if (exact(c.lift) || inside(c.lift) || inside(c.present)) return true;
+  }
+  for (const CascadeOutput& o : d.cascade.outputs)
+    if (inside(o.value)) return true;
+  return false;
+}
+
+}  // namespace
+
 KernelBuilder::KernelBuilder(const Program& p, const Derivation& d, const Plan& plan, TileProgram& out,
                              std::string name)
     : p_(p),
@@ -25,6 +67,7 @@ KernelBuilder::KernelBuilder(const Program& p, const Derivation& d, const Plan& 
   k_.name = std::move(name);
   for (const Input& in : p.inputs)
     if (in.dtype == DType::f64) real_ = DType::f64;
+  if (reduces_integers(p, d)) real_ = DType::f64;
 }
 
 // ---- axes ----

@@ -54,7 +54,7 @@ class KernelBuilder {
   /// The axes at which the derivation reads the tile, with those that tiles do not have.
   void give_axes(Sym tile, std::vector<Sym> axes) { full_axes_[tile] = std::move(axes); }
   Expr at(Sym tile) const;
-  DType real() const { return real_; }  ///< f64 if an input is f64, else f32
+  DType real() const { return real_; }  ///< f64 if an input is f64 or integers are reduced, else f32
 
   // ---- statements ----
   void put(decltype(Stmt::node) node, std::string comment = {});
