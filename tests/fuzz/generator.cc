@@ -37,7 +37,7 @@ std::string Generator::score(int depth) {
     case 1: return "(" + s + ") * 0.5";
     case 2: return "relu(" + s + ")";
     case 3: return "sigmoid(" + s + ")";
-    case 4: return all_ ? "log(1 + (" + s + ") ** 2)" : "sqrt(1 + (" + s + ") ** 2)";
+    case 4: return (chance(50) ? "log(1 + (" : "sqrt(1 + (") + s + ") ** 2)";
     case 5: return "abs(" + s + ")";
     case 6: return "where(" + mask(1) + ", " + s + ", " + score(0) + ")";
     case 7: return "(" + s + ") / (1 + abs(" + score(0) + "))";
@@ -59,7 +59,7 @@ std::string Generator::mask(int depth) {
 }
 
 std::string Generator::weight() {
-  if (all_ && chance(25))
+  if (chance(25))
     return one(
         {"exp(c - max[j](c))", "where(c == -inf, 0, exp(c - max[j](c)))", "exp2(c - logsumexp[j](c))"});
   return one({"softmax[j](c)", "exp(0.1 * c)", "where(m, x, 0)", "x - mean[j](x)",

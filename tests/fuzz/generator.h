@@ -16,8 +16,7 @@ struct Generated {
 
 class Generator {
  public:
-  /// `all`: also forms for which the pipeline has known faults (README.md).
-  explicit Generator(uint64_t seed, bool all = false) : random_(seed), all_(all) {}
+  explicit Generator(uint64_t seed) : random_(seed) {}
   Generated program();
 
  private:
@@ -33,7 +32,6 @@ class Generator {
   std::string combined(int depth);  ///< over r, of the statistics t0, t1, …
 
   std::mt19937_64 random_;
-  bool all_;
   int statistics_ = 0;
 };
 

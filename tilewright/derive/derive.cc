@@ -28,7 +28,7 @@ class Deriver {
     names_ = names_of(program_);
     for (const Reduction& r : cascade.reductions) names_.push_back(r.result.name());
     for (Reduction& r : cascade.reductions) place(r);
-    for (CascadeOutput& o : cascade.outputs) o.value = simplify(rescaled(o.value));
+    for (CascadeOutput& o : cascade.outputs) o.value = with_guarded_scales(simplify(rescaled(o.value)));
     drop_unread(cascade.outputs);
 
     Derivation d;
@@ -89,6 +89,41 @@ class Deriver {
       auto it = scale_.find(s);
       return it == scale_.end() ? nullptr : &it->second;
     })));
+  }
+
+  /// exp(−m)·s of a sum s held without that factor: 0 where s is, also where nothing was present and m is −inf.
+  Expr with_guarded_scales(Expr e) const {
+    if (scale_.empty()) return e;
+    return rewrite(e, [&](Expr x) {
+      if (!x.is(Op::Mul)) return x;
+      Expr none;
+      bool unbounded = false;
+      for (Expr f : x.args()) {
+        const Work* w = f.is(Op::Read) ? work(f->sym) : nullptr;
+        if (w && w->is_sum()) none = none ? logical_or(none, equal(f, 0)) : equal(f, 0);
+        unbounded = unbounded || (f.is(Op::Exp) && unbounded_over_nothing(f.arg(0)));
+      }
+      return none && unbounded ? simplify(select(none, 0, x)) : x;
+    });
+  }
+
+  /// Is exp(e) infinite or NaN where nothing was present?
+  bool unbounded_over_nothing(Expr e) const {
+    if (!holds_results(e)) return false;
+    Bindings values;
+    for (const Axis& a : program_.axes) values[a.index.size()] = 1;
+    for (Sym s : free_symbols(e)) values[s] = s.kind() == SymbolKind::Index ? 0 : 1;
+    const double x = evaluate(e, values, [&](Sym s, const std::vector<int64_t>&) {
+      const Work* w = work(s);
+      return w ? *identity(w->r.reducer).number() : 0.75;
+    });
+    return std::isnan(x) || x == INFINITY;
+  }
+
+  const Work* work(Sym result) const {
+    for (const Work& w : work_)
+      if (w.r.result == result) return &w;
+    return nullptr;
   }
 
   /// Rule 12: the earliest pass in which the reduction has a normal form.
@@ -257,6 +292,7 @@ class Deriver {
       auto read_in = tensors_read(t.r);
       bool meant = std::find(read_in.begin(), read_in.end(), w.r.result) != read_in.end();
       if (!meant && leaf.present != t.present && !is_true(leaf.present)) continue;
+      if (!implies(t.present, leaf.present)) continue;  // it would see elements that its point does not
       if (found >= 0 && !meant) continue;
       found = int(k);
       value = simplify(p.scale * read_own(w.r.result, w.r.axes) + p.offset);
@@ -347,6 +383,14 @@ class Deriver {
     if (kept.size() == conditions_of(w.r.present).size()) return;
     w.r.present = kept.empty() ? truth() : kept.size() == 1 ? kept[0] : simplify(make(Op::And, kept));
     w.r.axes = axes_of(program_, axis_, {w.r.body, w.r.present});
+  }
+
+  /// Does `p` name all conditions of `q`?
+  static bool implies(Expr p, Expr q) {
+    const std::vector<Expr> given = conditions_of(p);
+    for (Expr c : conditions_of(q))
+      if (std::find(given.begin(), given.end(), c) == given.end()) return false;
+    return true;
   }
 
   static std::vector<Expr> conditions_of(Expr p) {
