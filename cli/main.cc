@@ -48,8 +48,12 @@ std::vector<std::string> verb_names(const CLI::App& app) {
     throw UserError(Span{}, fmt::format("{} is given twice", option), "give it once");
   if (what.find("missing") != std::string::npos)
     throw UserError(Span{}, fmt::format("{} needs a value", option), help);
-  if (what.find("is required") != std::string::npos)
-    throw UserError(Span{}, fmt::format("{} is missing", option), help);
+  if (what.find("is required") != std::string::npos) {
+    std::string shown = option;  // the short name where there is one
+    for (const CLI::Option* o : verb.get_options())
+      if (o->get_name() == option && !o->get_snames().empty()) shown = "-" + o->get_snames()[0];
+    throw UserError(Span{}, fmt::format("{} is missing", shown), help);
+  }
   throw UserError(Span{}, what, help);
 }
 

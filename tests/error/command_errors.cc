@@ -57,6 +57,25 @@ TEST_F(CommandErrors, UnknownOptions) {
             "error: no option is called `--target`\n  help: see tilewright derive --help\n");
 }
 
+TEST_F(CommandErrors, WhatBuildNeeds) {
+  EXPECT_EQ(refused({"build", "s.tw", "--header", "s.h"}),
+            "error: -o is missing\n  help: see tilewright build --help\n");
+  EXPECT_EQ(refused({"build", "s.tw", "-o", "s.so"}),
+            "error: --header is missing\n  help: see tilewright build --help\n");
+}
+
+TEST_F(CommandErrors, AVectorUnitThatDoesNotExist) {
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{"run", "s.tw", "--size", "r=2,j=3"}, {"hardware"}}) {
+    const CommandResult r = tilewright(verb, folder, {{"TILEWRIGHT_CPU_ISA", "sse9"}});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_EQ(r.err,
+              "error: TILEWRIGHT_CPU_ISA=sse9 names no vector unit\n  help: set it to avx512, avx2 or "
+              "portable, or unset it for "
+              "the widest of this processor\n");
+  }
+}
+
 TEST_F(CommandErrors, Sizes) {
   EXPECT_EQ(refused({"run", "s.tw", "--size", "r=-1,j=3"}),
             "error: --size r=-1 is not a size\n  help: sizes are integers, 0 or more\n");

@@ -980,5 +980,44 @@ TEST(ProgramErrors, DeepNestingIsRefused) {
   EXPECT_EQ(what(times(n, "y[")), expected);
 }
 
+TEST(ProgramErrors, AReducerThatDoesNotExist) {
+  EXPECT_EQ("\n" + messages(R"(axis i, j
+input x[i, j] : f32
+y[i] = sun[j](x)
+z[i] = argmx[i, j](x) + x[i](2)
+w[i] = topkk[j -> i](x)
+output y
+)"),
+            R"(
+t.tw:3:8: error: no reducer is called `sun`
+  y[i] = sun[j](x)
+         ^~~
+  help: did you mean `sum`?
+
+t.tw:4:8: error: no reducer is called `argmx`
+  z[i] = argmx[i, j](x) + x[i](2)
+         ^~~~~
+  help: did you mean `argmax`?
+
+t.tw:5:8: error: no reducer is called `topkk`
+  w[i] = topkk[j -> i](x)
+         ^~~~~
+  help: did you mean `topk`?
+
+)");
+  EXPECT_EQ("\n" + messages(R"(axis i, j
+input x[i, j] : f32
+y[i] = sum[j](x[i, j](2))
+output y
+)"),
+            R"(
+t.tw:3:15: error: no reducer is called `x`
+  y[i] = sum[j](x[i, j](2))
+                ^
+  help: a product needs `*`; reducers are sum, max, min, prod, any, all, argmax, argmin, mean, var, softmax, logsumexp, topk, argtopk
+
+)");
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -82,7 +82,7 @@ class Builder {
       used = used || out.along_stream;
       cascade_.outputs.push_back(out);
     }
-    if (cascade_.reductions.empty() && !used) {
+    if (cascade_.reductions.empty() && !used && !reduced_) {
       throw UserError(program_.outputs.empty() ? Span{} : program_.outputs[0].span,
                       fmt::format("no output of the program depends on the axis `{}`", axis_.name()),
                       "stream an axis that is reduced");
@@ -209,6 +209,7 @@ class Builder {
     }
     body = visit(body);
     if (!contains(bound, axis_)) return reduce(e->reducer, bound, body);
+    reduced_ = true;
     std::erase(bound, axis_);
     if (e->reducer == Reducer::Argmax || e->reducer == Reducer::Argmin) return visit_arg(e, body);
     bounded(body, program_.span_of(e));
@@ -316,6 +317,7 @@ class Builder {
   std::vector<std::pair<Expr, Span>> rounded_;
   const Definition* home_ = nullptr;
   std::vector<std::string> names_;
+  bool reduced_ = false;  ///< the program reduces over the axis, if only to its length
 };
 
 /// Longest chain of dependent reductions over each axis.

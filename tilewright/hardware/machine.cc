@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "tilewright/support/error.h"
+
 namespace tilewright {
 namespace {
 
@@ -49,9 +51,13 @@ Machine sm90() {
 }
 
 Machine this_cpu() {
-  const char* wanted = std::getenv("TILEWRIGHT_CPU_ISA");
+  const char* given = std::getenv("TILEWRIGHT_CPU_ISA");
+  const std::string wanted = given ? given : "";
+  if (!wanted.empty() && wanted != "avx512" && wanted != "avx2" && wanted != "portable")
+    throw UserError(Span{}, "TILEWRIGHT_CPU_ISA=" + wanted + " names no vector unit",
+                    "set it to avx512, avx2 or portable, or unset it for the widest of this processor");
   Machine m;
-  m.vector = detect(wanted ? wanted : "");
+  m.vector = detect(wanted);
   m.name = "cpu-" + m.vector.isa;
   m.shared_bytes = 4 << 20;  // local tiles lie on the stack of a thread, of which there are 8 MiB
   m.registers_per_thread = m.vector.registers;

@@ -21,7 +21,9 @@ struct Machine {
   VectorUnit vector;        ///< CPU
 };
 
-Machine sm90();      ///< 227 KiB shared, 255 registers, 1024 threads
-Machine this_cpu();  ///< detected; environment TILEWRIGHT_CPU_ISA=avx512|avx2|portable overrides downwards
+Machine sm90();  ///< 227 KiB shared, 255 registers, 1024 threads
+Machine
+this_cpu();  ///< detected; environment TILEWRIGHT_CPU_ISA=avx512|avx2|portable overrides downwards; UserError
+             ///< for any other value
 
 }  // namespace tilewright

@@ -53,6 +53,7 @@ class ExpressionParser {
   const Syntax* reduction();
   const Syntax* call();
   const Syntax* element();
+  bool reads_as_reduction();  ///< a name, axes or indices in square brackets, and a round bracket
   const Syntax* index();
 
   const std::vector<Token> tokens_;

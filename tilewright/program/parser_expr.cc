@@ -1,5 +1,6 @@
 // Tokens and expressions: recursive descent, binary operators by precedence climbing.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -312,7 +313,27 @@ const Syntax* ExpressionParser::call() {
   return node(std::move(n));
 }
 
+bool ExpressionParser::reads_as_reduction() {
+  if (!ahead(1).is("[")) return false;
+  int depth = 0;
+  for (size_t n = 1;; ++n) {
+    const Token& t = ahead(n);
+    if (t.kind == TokenKind::End || t.kind == TokenKind::Newline) return false;
+    if (t.is("[") || t.is("(")) ++depth;
+    if (t.is("]") || t.is(")")) --depth;
+    if (depth == 0) return ahead(n + 1).is("(");
+  }
+}
+
 const Syntax* ExpressionParser::element() {
+  if (reads_as_reduction()) {  // no element is followed by a bracket
+    const Token word = take();
+    const std::string near = nearest_name(word.text, reducer_names());
+    diagnostics_.fail(
+        word.span, fmt::format("no reducer is called `{}`", word.text),
+        near.empty() ? fmt::format("a product needs `*`; reducers are {}", fmt::join(reducer_names(), ", "))
+                     : fmt::format("did you mean `{}`?", near));
+  }
   Syntax n;
   n.kind = Syntax::Kind::Read;
   const Token word = take();

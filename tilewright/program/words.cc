@@ -59,6 +59,13 @@ std::vector<std::string> dtype_names() {
   return {"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i8", "bool"};
 }
 
+std::vector<std::string> reducer_names() {
+  std::vector<std::string> all;
+  for (Reducer r : reducers()) all.push_back(name(r));
+  all.insert(all.end(), {"topk", "argtopk"});
+  return all;
+}
+
 std::vector<std::string> callable_names() {
   std::vector<std::string> all = dtype_names();
   for (const FunctionWord& f : function_words()) all.push_back(f.name);

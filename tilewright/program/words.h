@@ -24,6 +24,7 @@ bool is_statement_keyword(const std::string& word);  ///< program axis param let
 std::string reserved_as(const std::string& word);
 
 std::vector<std::string> dtype_names();
+std::vector<std::string> reducer_names();
 std::vector<std::string> callable_names();  ///< functions, dtypes and reducers
 
 }  // namespace tilewright
