@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
@@ -193,13 +194,14 @@ struct Launcher::Impl {
       if (a.kind == Argument::Kind::Stride)
         values[a.sym] = b.tensors.at(a.tensor).strides.at(static_cast<size_t>(a.dim));
     std::vector<cuda::MapDimension> dims;
-    bool empty = false;
+    const bool empty = std::any_of(m.dims.begin(), m.dims.end(), [&](const TensorMap::Dimension& d) {
+      return evaluate_integer(d.size, values) == 0;
+    });
     for (const TensorMap::Dimension& d : m.dims) {
       cuda::MapDimension dim{};
       const int64_t size = evaluate_integer(d.size, values);
       int64_t stride = d.stride ? evaluate_integer(d.stride, values) * bytes(m.dtype) : bytes(m.dtype);
-      empty = empty || size == 0;
-      if (size <= 1 && stride % 16 != 0)
+      if ((empty || size <= 1) && stride % 16 != 0)
         stride = (stride + 15) / 16 * 16;  // never used, but must be well formed
       if (stride <= 0) stride = 16;
       dim.size = static_cast<uint64_t>(std::max<int64_t>(1, size));
