@@ -270,6 +270,24 @@ TEST(Elaborate, AnEmptyRowIsZeroAndItsLogsumexpMinusInfinity) {
   EXPECT_EQ(Sample({data, weights})(c + "y[j] = softmax[j](c)", true), std::vector<double>(6, 0.0));
 }
 
+/// Softmax over j of masked scores made of x at `index`: is the guard of the row a choice outside of the sum?
+bool guard_stands_outside(const std::string& index) {
+  const Program p = elaborate(parse(
+      "axis i, j\naxis d = 8\ninput x[j, d] : f32\ninput t[d] : i32 range(0, 8)\n"
+      "S[i, j] = sum[d](x[j, d] * x[j, " +
+      index + "])\nC[i, j] = where(j <= i, S, -inf)\ny[i] = sum[j](softmax[j](C) * x[j, 0])\noutput y"));
+  return value(p, "y").is(Op::Select);
+}
+
+TEST(Elaborate, TheGuardOfARowStandsOutsideOfASumThatCannotFail) {
+  EXPECT_TRUE(guard_stands_outside("d"));
+  EXPECT_TRUE(guard_stands_outside("(d + 4) % 8"));
+  EXPECT_TRUE(guard_stands_outside("(d + 4) % size(d)"));
+  EXPECT_TRUE(guard_stands_outside("7 - d % 8"));
+  EXPECT_FALSE(guard_stands_outside("(d + 4) % 9"));
+  EXPECT_FALSE(guard_stands_outside("t[d]"));
+}
+
 TEST(Elaborate, ReadsBehindAMaskAreNotMade) {
   Sample sample{{1, 2, 3, 4, 5, 6}, weights};
   sample("c[j] = where(j < n, x[j], -inf)\ny[] = sum[j](softmax[j](c) * v)", false);

@@ -193,20 +193,12 @@ struct ReduceOp {
 };
 
 // One list generates dispatch.
-#define TW_MAPPED_OPS(X) \
-  X(Define)              \
-  X(Fetch)               \
-  X(MappedLoop)          \
-  X(If)                  \
-  X(Vote)                \
-  X(Fail)                \
-  X(Wait)                \
-  X(Arrive)              \
-  X(CopyAsync)           \
-  X(Copy)                \
-  X(StoreOut)            \
-  X(StoreAsync)          \
-  X(BulkWait) X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
+// clang-format off
+#define TW_MAPPED_OPS(X)                                                                        \
+  X(Define) X(Fetch) X(MappedLoop) X(If) X(Vote) X(Fail)                                        \
+  X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait)                  \
+  X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
+// clang-format on
 
 struct MappedOp {
   std::variant<Define, Fetch, MappedLoop, If, Vote, Fail, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,

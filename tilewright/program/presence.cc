@@ -202,6 +202,18 @@ Expr PresenceRules::zero_rules(Expr e) {
 
 Expr PresenceRules::present_under_sum(Expr e) { return both(of(e).not_minus_inf, not_zero_under_sum(e)); }
 
+/// The index is the axis' own, a remainder by its size, or bounded by a literal size.
+bool PresenceRules::lies_inside(Expr index, Sym axis) const {
+  if (index == Expr(axis)) return true;
+  if (index.is(Op::Mod) && index.arg(1) == Expr(axis.size())) return true;
+  const Axis& a = program_.axis(axis);
+  if (!a.baked()) return false;
+  const double size = double(a.size.rational()->num());
+  if (index.is(Op::Mod) && index.arg(1).is_constant(a.size.rational()->num())) return true;
+  const Interval range = bounds(index);
+  return range.lo >= 0 && range.hi <= size - 1;
+}
+
 bool PresenceRules::never_fails(Expr e) {
   if (const auto found = safe_.find(e); found != safe_.end()) return found->second;
   bool safe = true;
@@ -214,7 +226,7 @@ bool PresenceRules::never_fails(Expr e) {
   }
   if (safe && e.is(Op::Read)) {
     const std::vector<Sym> axes = program_.tensor_axes(e->sym);
-    for (size_t k = 0; k < axes.size(); ++k) safe = safe && e.arg(k) == Expr(axes[k]);
+    for (size_t k = 0; k < axes.size(); ++k) safe = safe && lies_inside(e.arg(k), axes[k]);
     if (const Definition* d = program_.definition(e->sym)) safe = safe && never_fails(d->value);
   }
   safe_.emplace(e, safe);

@@ -25,6 +25,7 @@ class PresenceRules {
   Expr present_under_sum(Expr e);
   /// True when evaluating `e` cannot fail: no read that needs a check, no divisor that may be zero.
   bool never_fails(Expr e);
+  bool lies_inside(Expr index, Sym axis) const;
   /// To be called when the program's definition of `tensor` has changed.
   void forget() { memo_.clear(), zero_.clear(), safe_.clear(); }
 
