@@ -506,7 +506,8 @@ NormalForm::Terms NormalForm::of_exponential(Expr, Expr exponent) {
   for (Expr whole : addends_of(exponent))
     for (Expr a : kind(whole) == Kind::Mixed ? addends_of(expand(whole)) : std::vector<Expr>{whole}) {
       Kind k = kind(a);
-      if (k == Kind::Mixed) throw Mixing{a, "an exponent that multiplies or mixes running and varying values"};
+      if (k == Kind::Mixed)
+        throw Mixing{a, "an exponent that multiplies or mixes running and varying values"};
       (k == Kind::C ? varying : rest).push_back(a);
     }
   Expr u = sum_of(varying), r = minus(sum_of(rest));

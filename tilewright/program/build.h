@@ -145,11 +145,11 @@ Term where(const Term& condition, const Term& x, const Term& y);
 Term cast(DType dtype, const Term& x);
 
 /// One function or reducer of the language each, by its name.
-#define TW_BUILD_FUNCTIONS(X) \
-  X(exp)                      \
-  X(log)                      \
-  X(exp2)                     \
-  X(log2) X(sqrt) X(rsqrt) X(tanh) X(sigmoid) X(erf) X(abs) X(floor) X(round) X(sign) X(relu) X(silu) X(gelu)
+// clang-format off
+#define TW_BUILD_FUNCTIONS(X)                                                                          \
+  X(exp) X(log) X(exp2) X(log2) X(sqrt) X(rsqrt) X(tanh) X(sigmoid) X(erf) X(abs) X(floor) X(round) \
+  X(sign) X(relu) X(silu) X(gelu)
+// clang-format on
 #define TW_BUILD_REDUCERS(X) \
   X(sum) X(prod) X(max) X(min) X(any) X(all) X(mean) X(var) X(argmax) X(argmin) X(softmax) X(logsumexp)
 #define TW_BUILD_FUNCTION(name) Term name(const Term& x);
