@@ -5,6 +5,10 @@
 # headers alone can be used.
 set(TILEWRIGHT_FOLDERS "")
 
+# What nearly every source includes, compiled once. A source still includes what it uses.
+set(TILEWRIGHT_PRECOMPILED <algorithm> <cmath> <cstdint> <functional> <map> <memory> <optional> <set> <string>
+    <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
+
 function(tw_folder name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;EXCLUDE")
   set(folder ${PROJECT_SOURCE_DIR}/tilewright/${name})
@@ -23,6 +27,11 @@ function(tw_folder name)
     set(scope PUBLIC)
     target_link_libraries(tw_${name} PRIVATE tw_options)
     target_compile_definitions(tw_${name} PRIVATE TILEWRIGHT_VERSION="${PROJECT_VERSION}")
+    if(name STREQUAL support)
+      target_precompile_headers(tw_support PRIVATE ${TILEWRIGHT_PRECOMPILED})
+    else()
+      target_precompile_headers(tw_${name} REUSE_FROM tw_support)
+    endif()
   else()
     add_library(tw_${name} INTERFACE)
     set(scope INTERFACE)
