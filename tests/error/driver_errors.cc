@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tilewright/driver/compiled.h"
+#include "tilewright/driver/session.h"
 
 namespace tilewright {
 namespace {
@@ -71,6 +72,25 @@ TEST(DriverErrors, IndexOutsideItsArrayOnACpu) {
     if (last == 0) {
       EXPECT_EQ(y, sums);
     }
+  }
+}
+
+/// Whole tiles of a GPU's mapping hold elements outside of the arrays, whose divisors are 0.
+TEST(DriverErrors, DivisorsOutsideOfTheArraysDoNotCount) {
+  const Program p = parse_program(std::make_shared<SourceText>(SourceText{
+      "p.tw",
+      "axis i, j\naxis d = 8\ninput Q[i, d] : f32\ninput K[j, d] : f32\ninput a[i] : i32 range(1, 4)\n"
+      "input b[j] : i32 range(1, 4)\nC[i, j] = where(a[i] // b[j] == 1, sum[d](Q * K), -inf)\n"
+      "L[i] = logsumexp[j](C)\noutput L : f32\n"}));
+  for (Target mapping : {Target::Cuda, Target::Cpu}) {
+    CompileOptions o;
+    o.target = Target::InterpMapped;
+    o.mapping = mapping;
+    SessionOptions s;
+    s.sizes = {{"i", 53}, {"j", 150}};
+    Session session(p, o, s);
+    ASSERT_NO_THROW(session.run(0, 1));
+    for (const OutputCheck& c : session.check()) EXPECT_TRUE(c.comparison.passed) << c.comparison.reason;
   }
 }
 

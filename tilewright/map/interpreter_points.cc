@@ -278,6 +278,18 @@ std::string Runner::where(const PointOp& op, const FrameScope& frame, size_t poi
   return text;
 }
 
+/// Whole tiles hold points outside of the arrays as well.
+bool Runner::inside_arrays(const RoleState& r, const PointOp& op, const FrameScope& frame,
+                           size_t point) const {
+  for (size_t a = 0; a < op.points.axes.size(); ++a) {
+    const Sym axis = op.points.axes[a];
+    const int size = env_.symbols.slot(axis.size());
+    if (r.scalars.has(size) && frame.origin(axis) + op.points.coords[a][point] >= r.scalars.value[size])
+      return false;
+  }
+  return true;
+}
+
 void Runner::bad_read(RoleState& r, const PointOp& op, const FrameScope& frame, const BadRead& bad) {
   std::string at = where(op, frame, bad.point);
   switch (bad.kind) {

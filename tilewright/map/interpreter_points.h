@@ -33,7 +33,9 @@ void Runner::run_points(RoleState& r, PointOp& op, const FrameScope& frame, F co
     size_t n = std::min(PointProgram::lanes, op.points.size() - first);
     const uint8_t* active = op.active.empty() ? nullptr : op.active.data() + first;
     if (active && std::find(active, active + n, 1) == active + n) continue;
-    if (auto bad = op.program->run(first, n, active)) bad_read(r, op, frame, *bad);
+    if (auto bad =
+            op.program->run(first, n, active, [&](size_t p) { return inside_arrays(r, op, frame, p); }))
+      bad_read(r, op, frame, *bad);
     for (size_t k = 0; k < n; ++k)
       if (!active || active[k]) commit(first + k, k);
   }

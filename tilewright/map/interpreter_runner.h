@@ -116,6 +116,7 @@ class Runner {
   /// Calls commit(point, lane) for each point that is computed; results are in the program's outputs at `lane`.
   template <class F>
   void run_points(RoleState& r, PointOp& op, const FrameScope& frame, F commit);
+  bool inside_arrays(const RoleState& r, const PointOp& op, const FrameScope& frame, size_t point) const;
   [[noreturn]] void bad_read(RoleState& r, const PointOp& op, const FrameScope& frame, const BadRead& bad);
   std::string where(const PointOp& op, const FrameScope& frame, size_t point) const;
   PointOp& map_points(RoleState& r, const MapOp& op);

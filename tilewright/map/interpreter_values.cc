@@ -208,7 +208,8 @@ void PointProgram::begin(const Scalars& scalars, std::vector<double> origins) {
   for (const Instruction& i : once_) execute(i, 0, width_);
 }
 
-std::optional<BadRead> PointProgram::run(size_t first, size_t n, const uint8_t* active) {
+std::optional<BadRead> PointProgram::run(size_t first, size_t n, const uint8_t* active,
+                                         const std::function<bool(size_t)>& inside) {
   for (const Instruction& i : each_) execute(i, first, n);
   bool any = std::any_of(checks_.begin(), checks_.end(), [](const Check& c) { return c.any; });
   if (!any) return std::nullopt;
@@ -216,7 +217,8 @@ std::optional<BadRead> PointProgram::run(size_t first, size_t n, const uint8_t* 
   for (Check& c : checks_) {
     if (!c.any) continue;
     for (size_t k = 0; k < n; ++k)
-      if (c.bad[k] && (!active || active[k]) && (c.need == always || reg(c.need)[k] != 0))
+      if (c.bad[k] && (!active || active[k]) && (c.need == always || reg(c.need)[k] != 0) &&
+          (c.kind != BadRead::Kind::ZeroDivisor || !inside || inside(first + k)))
         return BadRead{c.kind, c.sym, first + k, c.division};
   }
   for (const Instruction& i : each_) {  // checks of `once_` stay for the next batch

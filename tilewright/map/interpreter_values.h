@@ -94,8 +94,10 @@ class PointProgram {
   std::vector<TileRead>& tiles() { return tiles_; }
   /// Computes what is the same at all points. `origins`: of the axes of the points.
   void begin(const Scalars& scalars, std::vector<double> origins);
-  /// Computes points [first, first + n), n <= lanes. Points where `active` is 0 are computed but not checked.
-  std::optional<BadRead> run(size_t first, size_t n, const uint8_t* active);
+  /// Computes points [first, first + n), n <= lanes. Points where `active` is 0 are computed but not checked; divisors
+  /// count only at points that are `inside` of the arrays (null: all).
+  std::optional<BadRead> run(size_t first, size_t n, const uint8_t* active,
+                             const std::function<bool(size_t)>& inside = {});
   const double* output(size_t k) const { return reg(outputs_[k]); }
 
  private:
