@@ -135,6 +135,10 @@ std::string shared_object(const std::string& source, const std::string& flags, c
   std::string log;
   const int status = run_command(command, log);
   ++compiled;
+  if (status != 0 && log.find("No space left on device") != std::string::npos)
+    throw UserError(Span{}, fmt::format("no space is left while `{}` compiles a kernel", compiler_command()),
+                    fmt::format("free some space, or set TMPDIR to a folder on another disk than {}",
+                                temporary_folder()));
   if (status != 0)
     throw InternalError(fmt::format("the compiler `{}` refused an emitted kernel ({}):\n{}",
                                     compiler_command(), base + ".cc", log.substr(0, 4000)));
@@ -199,23 +203,30 @@ struct Nvrtc {
   int (*version)(int*, int*) = nullptr;
 };
 
-/// The library's name depends on how CUDA was installed: the system's path first, then the toolkit's folder, then a wheel's name.
+/// TILEWRIGHT_NVRTC names the library. Else its name depends on how CUDA was installed: the system's path first, then the toolkit's folder.
 const Nvrtc& nvrtc() {
   static const Nvrtc table = [] {
+    const std::string hint =
+        "install the CUDA toolkit 12.4 or later, or name its libnvrtc.so in TILEWRIGHT_NVRTC";
     void* handle = nullptr;
-    std::vector<std::string> names;
-    if (const char* path = std::getenv("TILEWRIGHT_NVRTC"); path != nullptr) names.emplace_back(path);
-    for (const char* n :
-         {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so",
-          "/usr/local/cuda/lib64/libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.12"})
-      names.emplace_back(n);
+    if (const char* named = std::getenv("TILEWRIGHT_NVRTC"); named != nullptr && *named != 0) {
+      handle = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+      if (handle == nullptr)
+        throw UserError(Span{}, fmt::format("NVRTC cannot be loaded from TILEWRIGHT_NVRTC={}", named), hint);
+    }
+    std::vector<std::string> names = {
+        "libnvrtc.so",
+        "libnvrtc.so.13",
+        "libnvrtc.so.12",
+        "/usr/local/cuda/lib64/libnvrtc.so",
+        "/usr/local/cuda/lib64/libnvrtc.so.13",
+        "/usr/local/cuda/lib64/libnvrtc.so.12",
+    };
     if (const char* home = std::getenv("CUDA_HOME"); home != nullptr)
       names.push_back(std::string(home) + "/lib64/libnvrtc.so");
-    for (const std::string& n : names)
-      if ((handle = dlopen(n.c_str(), RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
-    if (handle == nullptr)
-      throw UserError(Span{}, "NVRTC (libnvrtc.so) was not found",
-                      "install the CUDA toolkit 12.4 or later, or name the library in TILEWRIGHT_NVRTC");
+    for (size_t k = 0; handle == nullptr && k < names.size(); ++k)
+      handle = dlopen(names[k].c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) throw UserError(Span{}, "NVRTC (libnvrtc.so) was not found", hint);
     Nvrtc t;
     auto get = [&](auto& f, const char* symbol) {
       f = reinterpret_cast<std::decay_t<decltype(f)>>(dlsym(handle, symbol));

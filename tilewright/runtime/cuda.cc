@@ -90,11 +90,13 @@ const Driver& driver_table() {
     get(t.error_text, "cuGetErrorString");
     get(t.encode_tiled, "cuTensorMapEncodeTiled");
     if (!t.missing.empty()) return t;
+    constexpr Result no_device = 100;
     int devices = 0;
-    if (t.init(0) != 0 || t.device_count(&devices) != 0) {
-      t.missing = "the CUDA driver does not start";
-    } else if (devices == 0) {
+    const Result started = t.init(0);
+    if (started == no_device || (started == 0 && t.device_count(&devices) == 0 && devices == 0)) {
       t.missing = "no CUDA device was found";
+    } else if (devices == 0) {
+      t.missing = "the CUDA driver does not start";
     }
     return t;
   }();
