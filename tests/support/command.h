@@ -9,6 +9,7 @@ namespace tilewright::testing {
 struct CommandResult {
   int status = -1;  ///< exit status, or 128 + the signal that ended it
   std::string out, err;
+  int64_t peak_bytes = 0;  ///< of resident memory, the largest of the program and of what it waited for
 };
 
 /// Runs build/tilewright with `arguments` in `folder` (default: the repository). `environment` adds or replaces variables. `signal` > 0 is sent after `after_ms`.
