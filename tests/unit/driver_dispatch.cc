@@ -27,7 +27,7 @@ Call rows(int64_t r, int64_t j) {
   return {filled(DType::f32, {r, j}, Fill::Normal, 1, "x"), allocate(DType::f32, {r, j})};
 }
 
-TEST_F(Dispatch, ANewSizeCompilesNothing) {
+TEST_F(Dispatch, ANewSizeBatchOrStrideCompilesNothing) {
   CompileOptions o;
   Kernel k(example("softmax", DType::f32), o);
   rows(3, 100).run(k);
@@ -38,11 +38,17 @@ TEST_F(Dispatch, ANewSizeCompilesNothing) {
   EXPECT_EQ(compile_stats().hits, 0);
 
   Kernel a(example("pf_causal", DType::f32, {{"d", 64}, {"e", 64}}), o);
-  auto attention = [&](int64_t i, int64_t j) {
-    const HostArray q = filled(DType::f32, {1, 1, i, 64}, Fill::Normal, 1, "Q"),
-                    kk = filled(DType::f32, {1, 1, j, 64}, Fill::Normal, 1, "K"),
-                    v = filled(DType::f32, {1, 1, j, 64}, Fill::Normal, 1, "V"),
-                    out = allocate(DType::f32, {1, 1, i, 64});
+  // `row`: elements from one row to the next, of 64 features each, `step` elements apart.
+  auto attention = [&](int64_t i, int64_t j, int64_t b = 1, int64_t h = 1, int64_t row = 64,
+                       int64_t step = 1) {
+    const auto input = [&](int64_t n, const char* name) {
+      HostArray x = filled(DType::f32, {b, h, n, row}, Fill::Normal, 1, name);
+      x.strides = {h * n * row, n * row, row, step};
+      x.shape[3] = 64;
+      return x;
+    };
+    const HostArray q = input(i, "Q"), kk = input(j, "K"), v = input(j, "V"),
+                    out = allocate(DType::f32, {b, h, i, 64});
     auto t = [](const HostArray& x) { return Tensor{x.dtype, x.data.get(), x.shape, x.strides}; };
     a.run({{"Q", t(q)}, {"K", t(kk)}, {"V", t(v)}}, {}, {{"O", t(out)}});
   };
@@ -50,6 +56,9 @@ TEST_F(Dispatch, ANewSizeCompilesNothing) {
   const int64_t after = compile_stats().compiled;
   for (int64_t i : {0, 1, 47, 48, 49, 130})
     for (int64_t j : {0, 1, 63, 64, 65, 200}) attention(i, j);
+  for (int64_t b : {0, 2, 70}) attention(3, 5, b, 2);
+  for (int64_t row : {64, 65, 66, 72, 131, 4096}) attention(3, 5, 2, 3, row);
+  for (int64_t step : {2, 3}) attention(40, 50, 1, 2, 64 * step + 1, step);
   EXPECT_EQ(compile_stats().compiled, after);
 }
 
