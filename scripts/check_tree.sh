@@ -4,7 +4,8 @@
 #     (tw_folder lines; DEPENDS narrows them); cli/ and everything else may include from all;
 #   - every folder of tilewright/ is declared there and has a README.md;
 #   - every source file of tilewright/ and cli/ is named in docs/system.md: foo.h and foo.cc by either name,
-#     or as foo.{h,cc}; a name that several folders use is named once for each.
+#     or as foo.{h,cc}; a name that several folders use is named once for each;
+#   - tests/<label>/<stem>.cc has its names in a namespace ..::<stem>_test, since files of a label compile together.
 # Exits with 1 if there is any. A root other than this repository may be given as an argument.
 set -euo pipefail
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
@@ -73,6 +74,14 @@ else
   done < <(sources | sed -E 's/\.[a-z]+$//' | sort -u | sed 's|.*/||' |
              sort | uniq -c | awk '{ print $2, $1 }')
 fi
+
+for file in tests/{unit,golden,error,property,differential,gpu}/*.cc; do
+  if [ ! -f "$file" ]; then continue; fi
+  stem=$(basename "$file" .cc)
+  if ! grep -qE "^namespace [a-z_:]+::${stem}_test \\{" "$file"; then
+    breach "$file: its names lie in no namespace ..::${stem}_test"
+  fi
+done
 
 if [ "$breaches" != 0 ]; then
   echo "$breaches breaches of the rules of the tree"

@@ -24,13 +24,13 @@ cmake_tool() {
   return 1
 }
 
-# configure PRESET FOLDER: quiet unless it fails.
+# configure PRESET FOLDER [OPTION...]: quiet unless it fails.
 configure() {
   local cmake log status=0
   cmake=$(cmake_tool)
   mkdir -p build
   log=$2.configure.log
-  "$cmake" --preset "$1" -B "$2" -DTILEWRIGHT_DEPS="${TILEWRIGHT_DEPS:-}" >"$log" 2>&1 </dev/null || status=$?
+  "$cmake" --preset "$1" -B "$2" -DTILEWRIGHT_DEPS="${TILEWRIGHT_DEPS:-}" "${@:3}" >"$log" 2>&1 </dev/null || status=$?
   if [ "$status" != 0 ]; then
     cat "$log" >&2
     return "$status"

@@ -18,18 +18,14 @@ say "Building the command, the library and the tests"
 compile build all
 
 if [ "${TILEWRIGHT_SANITIZE:-1}" != 0 ]; then
-  sanitized=()
-  files=(tests/unit/{support,expr,program}_*.cc tests/error/program_*.cc)
-  if [ "${TILEWRIGHT_SANITIZE:-1}" = all ]; then files=(tests/{unit,error,property}/*.cc); fi
-  for file in "${files[@]}"; do
-    sanitized+=("$(basename "$(dirname "$file")")_$(basename "$file" .cc)")
-  done
-  say "Building ${#sanitized[@]} tests with sanitizers"
-  configure sanitize build/sanitize
-  compile build/sanitize "${sanitized[@]}"
+  files='^(unit/(support|expr|program)_|error/program_)'
+  if [ "${TILEWRIGHT_SANITIZE:-1}" = all ]; then files='^(unit|error|property)/'; fi
+  say "Building tests with sanitizers"
+  configure sanitize build/sanitize -DTILEWRIGHT_TEST_FILES="$files"
+  compile build/sanitize tests
   say "Running them with sanitizers"
   UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} \
-    "$ctest" --test-dir build/sanitize -j "$JOBS" --output-on-failure -R "^($(IFS='|'; echo "${sanitized[*]}"))\$" \
+    "$ctest" --test-dir build/sanitize -j "$JOBS" --output-on-failure --no-tests=error -R "$(tr / _ <<<"$files")" \
     </dev/null || failed=1
 fi
 

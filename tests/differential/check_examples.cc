@@ -7,7 +7,7 @@
 
 #include "tests/support/examples.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::check_examples_test {
 namespace {
 
 struct On {
@@ -128,4 +128,4 @@ TEST_P(CheckExamples, SplitAndMerged) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::check_examples_test

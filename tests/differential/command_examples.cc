@@ -5,7 +5,7 @@
 
 #include "tests/support/command.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::command_examples_test {
 namespace {
 
 /// The words behind "# try: " in a program.
@@ -44,4 +44,4 @@ TEST(CommandExamples, Interpreted) { check_all("interp"); }
 TEST(CommandExamples, OnTheCpu) { check_all("cpu"); }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::command_examples_test

@@ -8,7 +8,7 @@
 #include "tests/support/examples.h"
 #include "tilewright/driver/session.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::cpu_programs_test {
 namespace {
 
 using SizeMap = std::map<std::string, int64_t>;
@@ -814,4 +814,4 @@ TEST(CpuPrograms, LongStreamsAreSplit) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::cpu_programs_test

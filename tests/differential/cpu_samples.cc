@@ -8,7 +8,7 @@
 #include "tests/support/tile_samples.h"
 #include "tilewright/program/reference.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::cpu_samples_test {
 namespace {
 
 /// A host array with the bytes it lies in; strides in elements, with room for padding between rows.
@@ -221,4 +221,4 @@ TEST(CpuSamples, LayerNormIntoAProduct) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::cpu_samples_test

@@ -6,7 +6,7 @@
 
 #include "tilewright/driver/session.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::integers_test {
 namespace {
 
 constexpr int64_t kLimit = int64_t{1} << 53;
@@ -148,4 +148,4 @@ TEST(Integers, PastTheLimitTheyAreRefused) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::integers_test

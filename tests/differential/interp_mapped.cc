@@ -10,7 +10,7 @@
 #include "tilewright/emit/emit.h"
 #include "tilewright/map/placement.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::interp_mapped_test {
 namespace {
 
 using Mode = Adversary::Mode;
@@ -278,4 +278,4 @@ output O : T
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::interp_mapped_test

@@ -7,7 +7,7 @@
 #include "tests/support/compiled.h"
 #include "tilewright/model/cost.h"
 
-namespace tilewright {
+namespace tilewright::interp_programs_test {
 namespace {
 
 using namespace testing;
@@ -379,4 +379,4 @@ INSTANTIATE_TEST_SUITE_P(Tile, Programs, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::interp_programs_test

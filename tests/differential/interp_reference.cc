@@ -6,7 +6,7 @@
 
 #include "tests/support/compiled.h"
 
-namespace tilewright {
+namespace tilewright::interp_reference_test {
 namespace {
 
 using namespace testing;
@@ -79,4 +79,4 @@ TEST(Examples, Respelled) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::interp_reference_test

@@ -11,7 +11,7 @@
 #include "tests/support/examples.h"
 #include "tilewright/driver/session.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::known_cases_test {
 namespace {
 
 using SizeMap = std::map<std::string, int64_t>;
@@ -533,4 +533,4 @@ INSTANTIATE_TEST_SUITE_P(All, KnownCases,
                          });
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::known_cases_test

@@ -1,7 +1,7 @@
 // Scores of any finite magnitude: an exponential of a difference is as exact as the difference.
 #include "tests/support/scores.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::large_scores_test {
 namespace {
 
 TEST(LargeScores, Cpu) { expect_definition_of_scores(Target::Cpu); }
@@ -12,4 +12,4 @@ TEST(LargeScores, InterpMapped) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::large_scores_test

@@ -11,7 +11,7 @@
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/session.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::library_test {
 namespace {
 
 std::string compiler() {
@@ -268,4 +268,4 @@ TEST(Library, WhatItCannotDoIsRefused) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::library_test

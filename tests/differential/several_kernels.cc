@@ -9,7 +9,7 @@
 #include "tilewright/runtime/cache.h"
 #include "tilewright/runtime/compile.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::several_kernels_test {
 namespace {
 
 struct Blocks {
@@ -269,4 +269,4 @@ TEST(SeveralKernelsOnTheCpu, ANewSizeCompilesNothing) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::several_kernels_test

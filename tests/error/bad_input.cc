@@ -9,7 +9,7 @@
 
 #include "tests/support/command.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::bad_input_test {
 namespace {
 
 const char kProduct[] =
@@ -286,4 +286,4 @@ TEST_F(BadInput, NoNvrtc) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::bad_input_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/command.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::command_errors_test {
 namespace {
 
 const char kProgram[] =
@@ -272,4 +272,4 @@ TEST_F(CommandErrors, ALineOfAMegabyteIsCut) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::command_errors_test

@@ -6,7 +6,7 @@
 #include "tilewright/derive/state.h"
 #include "tilewright/expr/simplify.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::derive_refusals_test {
 namespace {
 
 struct Case {
@@ -151,4 +151,4 @@ TEST(RefusedPrograms, AnAxisThatTheProgramDoesNotUse) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::derive_refusals_test

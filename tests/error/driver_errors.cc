@@ -7,7 +7,7 @@
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/session.h"
 
-namespace tilewright {
+namespace tilewright::driver_errors_test {
 namespace {
 
 std::string refusal(const std::string& text, const CompileOptions& o,
@@ -276,4 +276,4 @@ TEST(DriverErrors, ADivisorThatAGpuWouldHaveToTest) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::driver_errors_test

@@ -6,7 +6,7 @@
 
 #include "tilewright/driver/compiled.h"
 
-namespace tilewright {
+namespace tilewright::large_programs_test {
 namespace {
 
 const std::string kHead = "axis i, j\ninput x[i, j] : f32\n";
@@ -110,4 +110,4 @@ TEST(LargePrograms, LongWordsAndNumbers) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::large_programs_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/mapped_samples.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::mapped_faults_test {
 namespace {
 
 using Kind = MappedFault::Kind;
@@ -372,4 +372,4 @@ TEST(MappedFaultsOfTasks, StateNeverInitialised) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::mapped_faults_test

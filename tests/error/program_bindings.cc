@@ -5,7 +5,7 @@
 
 #include "tilewright/program/reference.h"
 
-namespace tilewright {
+namespace tilewright::program_bindings_test {
 namespace {
 
 struct Given {
@@ -227,4 +227,4 @@ t.tw:4:8: error: axis `k` of the right side is not on the left side of `y`
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::program_bindings_test

@@ -3,7 +3,7 @@
 
 #include "tilewright/program/program.h"
 
-namespace tilewright {
+namespace tilewright::program_errors_test {
 namespace {
 
 /// All diagnostics of a text, rendered, each followed by an empty line.
@@ -1024,4 +1024,4 @@ t.tw:3:15: error: no reducer is called `x`
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::program_errors_test

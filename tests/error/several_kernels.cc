@@ -3,7 +3,7 @@
 
 #include "tilewright/driver/compiled.h"
 
-namespace tilewright {
+namespace tilewright::several_kernels_test {
 namespace {
 
 const char kProducts[] = R"(axis r, c, f, n
@@ -123,4 +123,4 @@ TEST(SeveralKernelErrors, OneKernelHasNoSections) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::several_kernels_test

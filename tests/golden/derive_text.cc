@@ -5,7 +5,7 @@
 #include "tests/support/golden.h"
 #include "tilewright/derive/json.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::derive_text_test {
 namespace {
 
 std::string text(const std::string& program, const std::string& axis) {
@@ -37,4 +37,4 @@ TEST(DeriveText, Json) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::derive_text_test

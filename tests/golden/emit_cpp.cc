@@ -5,7 +5,7 @@
 #include "tests/support/tile_samples.h"
 #include "tilewright/emit/emit.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::emit_cpp_test {
 namespace {
 
 Machine avx2() {
@@ -34,4 +34,4 @@ TEST(EmitCpp, IncludesNothingAndIsDeterministic) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::emit_cpp_test

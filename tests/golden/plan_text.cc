@@ -5,7 +5,7 @@
 
 #include "tilewright/driver/compiled.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::plan_text_test {
 namespace {
 
 TEST(PlanText, DecoderBlock) {
@@ -19,4 +19,4 @@ TEST(PlanText, DecoderBlock) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::plan_text_test

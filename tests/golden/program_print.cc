@@ -4,7 +4,7 @@
 #include "tests/support/golden.h"
 #include "tilewright/program/elaborate.h"
 
-namespace tilewright {
+namespace tilewright::program_print_test {
 namespace {
 
 Program example(const std::string& name) {
@@ -52,4 +52,4 @@ TEST(ProgramPrint, Elaborated) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::program_print_test

@@ -3,7 +3,7 @@
 
 #include "tests/support/examples.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::respelled_test {
 namespace {
 
 std::string tiles(const Program& p, Target target) {
@@ -24,4 +24,4 @@ TEST(Respelled, SameTileProgram) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::respelled_test

@@ -5,7 +5,7 @@
 #include "tests/support/scores.h"
 #include "tilewright/runtime/cuda.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::check_examples_gpu_test {
 namespace {
 
 const DType kTypes[] = {DType::f16, DType::bf16, DType::f32};
@@ -129,4 +129,4 @@ TEST(CheckExamplesGpu, GeneralLayouts) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::check_examples_gpu_test

@@ -9,7 +9,7 @@
 #include "tilewright/driver/session.h"
 #include "tilewright/expr/simplify.h"
 
-namespace tilewright {
+namespace tilewright::chunk_tables_test {
 namespace {
 
 struct Mask {
@@ -199,4 +199,4 @@ TEST(ChunkTables, EqualDocumentsVisitOneInEight) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::chunk_tables_test

@@ -8,7 +8,7 @@
 #include "tests/support/derived.h"
 #include "tilewright/derive/state.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::derive_accuracy_test {
 namespace {
 
 using Tiles = std::map<Sym, float>;
@@ -161,4 +161,4 @@ TEST(Accuracy, VarianceWithALargeMean) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::derive_accuracy_test

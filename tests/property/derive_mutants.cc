@@ -9,7 +9,7 @@
 #include "tilewright/derive/check.h"
 #include "tilewright/expr/simplify.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::derive_mutants_test {
 namespace {
 
 using derivation::check_identities;
@@ -206,4 +206,4 @@ TEST(IndexMutants, OfAnIndexAreRejected) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::derive_mutants_test

@@ -12,7 +12,7 @@
 
 #include "tilewright/expr/canonical.h"
 
-namespace tilewright {
+namespace tilewright::expr_simplify_test {
 namespace {
 
 uint64_t seed() {
@@ -503,4 +503,4 @@ TEST(ExprProperty, Derivative) { run(check_derivative, {Want::exact, Want::real}
 TEST(ExprProperty, Affine) { run(check_affine, {Want::integer, Want::exact}, 2000, 4); }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::expr_simplify_test

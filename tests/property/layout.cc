@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-namespace tilewright {
+namespace tilewright::layout_test {
 namespace {
 
 struct Random {
@@ -164,4 +164,4 @@ TEST(LayoutProperty, EqualDigitsAreEqualLayouts) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::layout_test

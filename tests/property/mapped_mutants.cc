@@ -11,7 +11,7 @@
 #include "tests/support/mapped_samples.h"
 #include "tilewright/support/error.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::mapped_mutants_test {
 namespace {
 
 using Mode = Adversary::Mode;
@@ -330,4 +330,4 @@ TEST(MappedMutants, OfLayernormIntoAProduct) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::mapped_mutants_test

@@ -7,7 +7,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/tile/statements.h"
 
-namespace tilewright {
+namespace tilewright::mask_bounds_test {
 namespace {
 
 Sym index_symbol(const std::string& name) {
@@ -171,4 +171,4 @@ TEST(MaskBounds, WindowSkipsBothSides) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::mask_bounds_test

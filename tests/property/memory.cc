@@ -3,7 +3,7 @@
 
 #include "tests/support/command.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::memory_test {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
@@ -29,4 +29,4 @@ TEST(Memory, OfALongSequenceIsThatOfItsArrays) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::memory_test

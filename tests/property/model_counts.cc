@@ -8,7 +8,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/model/cost.h"
 
-namespace tilewright {
+namespace tilewright::model_counts_test {
 namespace {
 
 using testing::HostArray;
@@ -96,4 +96,4 @@ TEST(Counts, FormulasReadLikeThePaper) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::model_counts_test

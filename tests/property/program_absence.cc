@@ -9,7 +9,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/program/elaborate.h"
 
-namespace tilewright {
+namespace tilewright::program_absence_test {
 namespace {
 
 constexpr int length = 5;
@@ -300,4 +300,4 @@ INSTANTIATE_TEST_SUITE_P(Data, ProgramAbsence, ::testing::Values(false, true),
                          [](const auto& instance) { return instance.param ? "NonFinite" : "Finite"; });
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::program_absence_test

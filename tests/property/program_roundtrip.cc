@@ -9,7 +9,7 @@
 
 #include "tilewright/program/program.h"
 
-namespace tilewright {
+namespace tilewright::program_roundtrip_test {
 namespace {
 
 Program parse(const std::string& text) {
@@ -174,4 +174,4 @@ TEST(ProgramRoundTrip, DamagedTextsGiveMessages) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::program_roundtrip_test

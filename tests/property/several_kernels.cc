@@ -8,7 +8,7 @@
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/session.h"
 
-namespace tilewright {
+namespace tilewright::several_kernels_test {
 namespace {
 
 /// Writes a program of two to five definitions over r and two of the axes a, b, c.
@@ -174,4 +174,4 @@ TEST(SeveralKernels, ChainsAreMapped) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::several_kernels_test

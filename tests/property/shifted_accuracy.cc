@@ -6,7 +6,7 @@
 
 #include "tests/support/examples.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::shifted_accuracy_test {
 namespace {
 
 constexpr int64_t kRows = 6, kColumns = 5, kFeatures = 4096;
@@ -77,4 +77,4 @@ TEST(ShiftedAccuracy, LayernormMatmul) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::shifted_accuracy_test

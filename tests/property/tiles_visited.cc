@@ -9,7 +9,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/model/cost.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::tiles_visited_test {
 namespace {
 
 /// Visited tiles of all tiles, by the counts of `run --json` on the interpreter. One feature: it is masks that matter.
@@ -85,4 +85,4 @@ TEST(TilesVisited, ByDefaultPlans) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::tiles_visited_test

@@ -1,1 +1,2 @@
 // Carries the headers that the tests precompile (tests/CMakeLists.txt).
+int main() {}

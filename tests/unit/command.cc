@@ -11,7 +11,7 @@
 
 #include "tests/support/command.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::command_test {
 namespace {
 
 using nlohmann::json;
@@ -318,4 +318,4 @@ TEST_F(Command, ProgressShowsOnATerminalAlone) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::command_test

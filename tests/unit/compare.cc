@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-namespace tilewright {
+namespace tilewright::compare_test {
 namespace {
 
 const double inf = INFINITY, nan_value = NAN;
@@ -118,4 +118,4 @@ TEST(Sample, OfASmallArrayIsAllOfIt) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::compare_test

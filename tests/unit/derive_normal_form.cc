@@ -5,7 +5,7 @@
 
 #include "tests/support/symbols.h"
 
-namespace tilewright::derivation {
+namespace tilewright::derivation::derive_normal_form_test {
 namespace {
 
 class NormalForms : public ::testing::Test {
@@ -152,4 +152,4 @@ TEST_F(NormalForms, SplitsOfConditions) {
 }
 
 }  // namespace
-}  // namespace tilewright::derivation
+}  // namespace tilewright::derivation::derive_normal_form_test

@@ -7,7 +7,7 @@
 #include "tilewright/derive/state.h"
 #include "tilewright/expr/simplify.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::derive_states_test {
 namespace {
 
 std::string axes(const std::vector<Sym>& list) {
@@ -335,4 +335,4 @@ TEST(States, Candidates) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::derive_states_test

@@ -7,7 +7,7 @@
 #include "tilewright/runtime/cache.h"
 #include "tilewright/runtime/compile.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::driver_dispatch_test {
 namespace {
 
 class Dispatch : public ::testing::Test {
@@ -136,4 +136,4 @@ TEST_F(Dispatch, AScheduleThatDoesNotAdmitTheSizeIsRefused) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::driver_dispatch_test

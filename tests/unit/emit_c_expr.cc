@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tilewright {
+namespace tilewright::emit_c_expr_test {
 namespace {
 
 Sym index_symbol(const std::string& name) {
@@ -128,4 +128,4 @@ TEST_F(CExpr, ComputesInTheWidthAskedFor) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::emit_c_expr_test

@@ -8,7 +8,7 @@
 #include "tilewright/emit/emit.h"
 #include "tilewright/program/words.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::emit_identifiers_test {
 namespace {
 
 TEST(Identifiers, WordsOfTheLanguagesAreReserved) {
@@ -182,4 +182,4 @@ TEST(EmittedNames, AFunctionIsNoWordOfTheCLibrary) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::emit_identifiers_test

@@ -9,10 +9,10 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/support/error.h"
 
-namespace tilewright {
+namespace tilewright::expr_build_test {
 namespace {
 
-struct ExprBuild : testing::Test {
+struct ExprBuild : ::testing::Test {
   Sym i = test_axis("i"), j = test_axis("j"), d = test_axis("d");
   Sym Q = test_tensor("Q"), K = test_tensor("K");
   Sym x = test_variable("x"), y = test_variable("y"), z = test_variable("z");
@@ -140,4 +140,4 @@ TEST_F(ExprBuild, TextOfCanonicalForms) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::expr_build_test

@@ -6,12 +6,12 @@
 #include "tests/support/symbols.h"
 #include "tilewright/expr/simplify.h"
 
-namespace tilewright {
+namespace tilewright::expr_canonical_test {
 namespace {
 
 const Expr kMinus = Expr::real(-INFINITY), kPlus = Expr::infinity();
 
-struct Canonical : testing::Test {
+struct Canonical : ::testing::Test {
   Sym b = test_axis("b"), i = test_axis("i"), j = test_axis("j"), d = test_axis("d");
   Sym Q = test_tensor("Q"), K = test_tensor("K"), V = test_tensor("V"), doc = test_integers("doc");
   Sym x = test_variable("x"), y = test_variable("y"), m = test_variable("m");
@@ -359,4 +359,4 @@ TEST_F(Canonical, LargeNumbersDoNotWrapAround) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::expr_canonical_test

@@ -9,10 +9,10 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/support/error.h"
 
-namespace tilewright {
+namespace tilewright::expr_evaluate_test {
 namespace {
 
-struct ExprEvaluate : testing::Test {
+struct ExprEvaluate : ::testing::Test {
   Sym i = test_axis("i"), j = test_axis("j"), Q = test_tensor("Q");
   Sym x = test_variable("x"), v = test_counter("v"), t = test_counter("t");
   Bindings sizes{{i.size(), 3}, {j.size(), 4}};
@@ -174,4 +174,4 @@ TEST_F(ExprEvaluate, NestedSums) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::expr_evaluate_test

@@ -6,10 +6,10 @@
 #include "tests/support/symbols.h"
 #include "tilewright/expr/simplify.h"
 
-namespace tilewright {
+namespace tilewright::expr_interval_test {
 namespace {
 
-struct ExprInterval : testing::Test {
+struct ExprInterval : ::testing::Test {
   Sym i = test_axis("i"), j = test_axis("j"), d = test_axis("d");
   Sym Q = test_tensor("Q"), T = test_tensor("T");
   Sym x = test_variable("x"), y = test_variable("y"), n = test_counter("n");
@@ -139,4 +139,4 @@ TEST_F(ExprInterval, AffineForms) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::expr_interval_test

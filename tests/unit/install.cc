@@ -6,7 +6,7 @@
 #include "tests/support/command.h"
 #include "tilewright.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::install_test {
 namespace {
 
 TEST(Install, AProjectFindsAndUsesIt) {
@@ -50,4 +50,4 @@ TEST(Install, AnOlderVersionIsNotTakenForANewerOne) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::install_test

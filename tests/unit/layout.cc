@@ -6,7 +6,7 @@
 
 #include "tilewright/support/error.h"
 
-namespace tilewright {
+namespace tilewright::layout_test {
 namespace {
 
 constexpr auto Owner = Digit::To::Owner;
@@ -186,4 +186,4 @@ TEST(Layout, RefusesWhatIsNoLayout) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::layout_test

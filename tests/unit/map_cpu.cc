@@ -11,7 +11,7 @@
 #include "tilewright/map/interpreter.h"
 #include "tilewright/support/error.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::map_cpu_test {
 namespace {
 
 Machine vectors(int bytes, int registers) {
@@ -178,4 +178,4 @@ TEST(MapCpu, TheInterpreterFindsTheValuesOfTheTileProgram) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::map_cpu_test

@@ -11,7 +11,7 @@
 #include "tilewright/program/reference.h"
 #include "tilewright/support/error.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::map_sm90_test {
 namespace {
 
 struct Array {
@@ -191,4 +191,4 @@ TEST(MapSm90, SaysWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::map_sm90_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/mapped_samples.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::mapped_interpreter_test {
 namespace {
 
 using Mode = Adversary::Mode;
@@ -170,4 +170,4 @@ TEST(MappedInterpreter, LargeBlocks) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::mapped_interpreter_test

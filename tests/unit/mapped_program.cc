@@ -6,7 +6,7 @@
 #include "tests/support/mapped_samples.h"
 #include "tilewright/expr/simplify.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::mapped_program_test {
 namespace {
 
 TEST(MappedProgram, LocalMemoryIsPackedByAlignment) {
@@ -96,4 +96,4 @@ TEST(Atoms, NamesAreUniqueAndFound) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::mapped_program_test

@@ -17,13 +17,13 @@
 #include "tilewright/runtime/cache.h"
 #include "tilewright/support/error.h"
 
-namespace tilewright {
+namespace tilewright::npy_test {
 namespace {
 
-class Npy : public testing::Test {
+class Npy : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     folder_ = std::filesystem::temp_directory_path() /
               (std::string("tilewright_npy_") + test->name() + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
@@ -222,4 +222,4 @@ TEST(WriteFile, ReplacesWhatALinkNamesAndNoPipe) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::npy_test

@@ -6,7 +6,7 @@
 #include "tilewright/driver/compiled.h"
 #include "tilewright/program/elaborate.h"
 
-namespace tilewright {
+namespace tilewright::partition_test {
 namespace {
 
 Program parsed(const std::string& text) {
@@ -297,4 +297,4 @@ output O
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::partition_test

@@ -8,7 +8,7 @@
 #include "tilewright/map/placement.h"
 #include "tilewright/support/error.h"
 
-namespace tilewright::testing {
+namespace tilewright::testing::placement_test {
 namespace {
 
 using Kind = MappedFault::Kind;
@@ -131,4 +131,4 @@ output y : f32
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::testing::placement_test

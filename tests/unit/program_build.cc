@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace tilewright::build {
+namespace tilewright::build::program_build_test {
 namespace {
 
 Program parse(const std::string& text) {
@@ -116,4 +116,4 @@ TEST(ProgramBuild, ErrorsShowTheLineThatACallWrote) {
 }
 
 }  // namespace
-}  // namespace tilewright::build
+}  // namespace tilewright::build::program_build_test

@@ -8,7 +8,7 @@
 
 #include "tilewright/expr/simplify.h"
 
-namespace tilewright {
+namespace tilewright::program_elaborate_test {
 namespace {
 
 constexpr double inf = INFINITY;
@@ -344,4 +344,4 @@ TEST(Elaborate, JointAndNestedReductions) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::program_elaborate_test

@@ -4,7 +4,7 @@
 
 #include "tilewright/program/program.h"
 
-namespace tilewright {
+namespace tilewright::program_parse_test {
 namespace {
 
 Program parse(const std::string& text, const Overrides& overrides = {}) {
@@ -273,4 +273,4 @@ TEST(ProgramLoad, FilesThatAreNotPrograms) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::program_parse_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tilewright {
+namespace tilewright::program_sizes_test {
 namespace {
 
 const char* const text = R"(axis b, k, g, i, j, p, d = 8
@@ -137,4 +137,4 @@ TEST(Sizes, Overflow) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::program_sizes_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-namespace tilewright {
+namespace tilewright::reference_test {
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -551,4 +551,4 @@ TEST(Reference, RefusesWrongInputs) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::reference_test

@@ -10,7 +10,7 @@
 #include "tilewright/runtime/compile.h"
 #include "tilewright/support/error.h"
 
-namespace tilewright {
+namespace tilewright::runtime_compile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,4 +97,4 @@ TEST_F(Compile, StoredBytesComeBack) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::runtime_compile_test

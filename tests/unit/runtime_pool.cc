@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace tilewright {
+namespace tilewright::runtime_pool_test {
 namespace {
 
 struct Counts {
@@ -71,4 +71,4 @@ TEST(Pool, WorksInAForkedChild) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::runtime_pool_test

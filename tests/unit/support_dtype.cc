@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-namespace tilewright {
+namespace tilewright::support_dtype_test {
 namespace {
 
 constexpr DType kAll[] = {DType::f64,    DType::f32, DType::f16, DType::bf16, DType::f8e4m3,
@@ -146,4 +146,4 @@ TEST(DType, ArraysOfEveryType) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::support_dtype_test

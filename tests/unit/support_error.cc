@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tilewright {
+namespace tilewright::support_error_test {
 namespace {
 
 SourceRef source(const char* text) { return std::make_shared<const SourceText>(SourceText{"a.tw", text}); }
@@ -85,4 +85,4 @@ TEST(NearestName, SuggestsOnlyWhatIsNear) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::support_error_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace tilewright {
+namespace tilewright::support_rational_test {
 namespace {
 
 TEST(Rational, LowestTermsWithPositiveDenominator) {
@@ -55,4 +55,4 @@ TEST(Rational, ParsesDecimals) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::support_rational_test

@@ -6,7 +6,7 @@
 #include "tilewright/program/elaborate.h"
 #include "tilewright/tile/statements.h"
 
-namespace tilewright {
+namespace tilewright::tile_build_test {
 namespace {
 
 using namespace testing;
@@ -38,4 +38,4 @@ TEST(Build, SamplesAreWhatIsBuilt) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::tile_build_test

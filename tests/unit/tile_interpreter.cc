@@ -10,7 +10,7 @@
 #include "tilewright/tile/lifetime.h"
 #include "tilewright/tile/statements.h"
 
-namespace tilewright {
+namespace tilewright::tile_interpreter_test {
 namespace {
 
 using testing::HostArray;
@@ -198,4 +198,4 @@ TEST(Lifetime, CountsWhatIsNeededLater) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::tile_interpreter_test
