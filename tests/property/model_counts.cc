@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "tests/support/host_array.h"
+#include "tests/support/test_array.h"
 #include "tests/support/tile_samples.h"
 #include "tilewright/expr/simplify.h"
 #include "tilewright/model/cost.h"
@@ -11,22 +11,22 @@
 namespace tilewright::model_counts_test {
 namespace {
 
-using testing::HostArray;
+using testing::TestArray;
 using testing::TileSample;
 
 int64_t below(std::mt19937& gen, int64_t n) { return int64_t(gen() % uint64_t(n)); }
 
 void expect_counts(const TileSample& s, const Sizes& sizes, const std::string& what) {
-  std::map<std::string, HostArray> arrays;
+  std::map<std::string, TestArray> arrays;
   std::map<std::string, ArrayView> inputs;
   std::map<std::string, MutableArray> outputs;
   unsigned seed = 1;
   for (const Input& in : s.program.inputs) {
-    HostArray& a = arrays[in.sym.name()] = testing::random_array(in.dtype, shape_of(in.dims, sizes), seed++);
+    TestArray& a = arrays[in.sym.name()] = testing::random_array(in.dtype, shape_of(in.dims, sizes), seed++);
     inputs[in.sym.name()] = a.view();
   }
   for (const Output& o : s.program.outputs) {
-    HostArray& a = arrays["out " + o.sym.name()] = HostArray(o.dtype, shape_of(o.dims, sizes));
+    TestArray& a = arrays["out " + o.sym.name()] = TestArray(o.dtype, shape_of(o.dims, sizes));
     outputs[o.sym.name()] = a.target();
   }
   Counts c = interpret(s.program, s.tiles, sizes, inputs, {}, outputs);

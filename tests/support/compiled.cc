@@ -45,7 +45,7 @@ Arrays random_inputs(const Program& p, const Sizes& sizes, unsigned seed) {
   Bindings values;
   for (const auto& [sym, size] : sizes) values[sym] = double(size);
   for (const Input& in : p.inputs) {
-    HostArray& a = arrays.inputs[in.sym.name()] = random_array(in.dtype, shape_of(in.dims, sizes), seed++);
+    TestArray& a = arrays.inputs[in.sym.name()] = random_array(in.dtype, shape_of(in.dims, sizes), seed++);
     if (is_float(in.dtype)) continue;
     std::mt19937 gen(seed);
     int64_t lo = in.range ? int64_t(evaluate(in.range.lo, values)) : 0,
@@ -64,7 +64,7 @@ Outcome run_tiles(const Compiled& c, const Sizes& sizes, const Arrays& arrays) {
   Outcome r;
   std::map<std::string, MutableArray> targets;
   for (const Output& o : c.program.outputs) {
-    HostArray& a = r.outputs[o.sym.name()] = HostArray(o.dtype, shape_of(o.dims, sizes));
+    TestArray& a = r.outputs[o.sym.name()] = TestArray(o.dtype, shape_of(o.dims, sizes));
     targets[o.sym.name()] = a.target();
   }
   r.counts = interpret(c.program, c.tiles, sizes, arrays.views(), arrays.params, targets);
@@ -77,7 +77,7 @@ std::string disagreement(const Compiled& c, const Sizes& sizes, const Arrays& ar
   Evaluator naive(c.parsed, sizes, arrays.views(), arrays.params, Precision::naive);
   for (const Output& o : c.parsed.outputs) {
     const std::vector<double> ref = exact.all(o), rough = naive.all(o);
-    const HostArray& out = outcome.outputs.at(o.sym.name());
+    const TestArray& out = outcome.outputs.at(o.sym.name());
     double error = 0, allowed = 0, atol = 0;
     int64_t worst = -1;
     for (size_t i = 0; i < ref.size(); ++i) {

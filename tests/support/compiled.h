@@ -1,6 +1,6 @@
 // From program text to a tile program and back to numbers, for tests.
 #pragma once
-#include "tests/support/host_array.h"
+#include "tests/support/test_array.h"
 #include "tilewright/model/cost.h"
 
 namespace tilewright::testing {
@@ -18,7 +18,7 @@ Compiled compile_file(const std::string& path, const std::string& schedule = {},
                       const Overrides& overrides = {}, Target target = Target::Cuda);
 
 struct Arrays {
-  std::map<std::string, HostArray> inputs;
+  std::map<std::string, TestArray> inputs;
   std::map<std::string, double> params;
   std::map<std::string, ArrayView> views() const;
 };
@@ -29,7 +29,7 @@ Sizes sizes_of(const Program& p, const std::map<std::string, int64_t>& values);
 
 struct Outcome {
   Counts counts;
-  std::map<std::string, HostArray> outputs;
+  std::map<std::string, TestArray> outputs;
 };
 Outcome run_tiles(const Compiled& c, const Sizes& sizes, const Arrays& arrays);
 

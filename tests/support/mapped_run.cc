@@ -65,17 +65,17 @@ void MappedRun::expect() {
 }
 
 std::string MappedRun::run(const MappedProgram& m, const Adversary& adversary) const {
-  std::map<std::string, HostArray> arrays;
+  std::map<std::string, TestArray> arrays;
   std::map<std::string, MutableArray> targets;
   for (const Output& o : compiled_.program.outputs) {
-    HostArray& a = arrays[o.sym.name()] = HostArray(o.dtype, shape_of(o.dims, sizes_));
+    TestArray& a = arrays[o.sym.name()] = TestArray(o.dtype, shape_of(o.dims, sizes_));
     for (int64_t k = 0; k < a.elements(); ++k) a.set(k, 77);
     targets[o.sym.name()] = a.target();
   }
   interpret(compiled_.program, m, sizes_, arrays_.views(), arrays_.params, targets, adversary);
   for (size_t o = 0; o < expected_.size(); ++o) {
     const Output& output = compiled_.parsed.outputs[o];
-    const HostArray& a = arrays.at(output.sym.name());
+    const TestArray& a = arrays.at(output.sym.name());
     for (int64_t k = 0; k < a.elements(); ++k) {
       const double exact = expected_[o].values[size_t(k)], want = round_to(output.dtype, exact),
                    got = a.at(k);

@@ -18,7 +18,7 @@ class MappedRun {
   const MappedProgram& mapped() const { return mapped_; }
   LayoutClass layout() const { return layout_; }
   /// An input, to be changed before expect().
-  HostArray& input(const std::string& name) { return arrays_.inputs.at(name); }
+  TestArray& input(const std::string& name) { return arrays_.inputs.at(name); }
   /// Computes what is expected of the inputs as they are now.
   void expect();
   double slack = 1;  ///< on the tolerance

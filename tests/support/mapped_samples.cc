@@ -40,7 +40,7 @@ Layout panel(int64_t rows) {
   return Layout({rows, 64}, {{1, 64, 1, Offset, 1}, {0, rows, 1, Offset, 64}}, {3, 3, 3});
 }
 
-std::vector<double> decoded(const HostArray& a) {
+std::vector<double> decoded(const TestArray& a) {
   std::vector<double> values;
   for (int64_t k = 0; k < a.elements(); ++k) values.push_back(a.at(k));
   return values;
@@ -89,7 +89,7 @@ void fill_program(MappedSample& s, Axis i, Axis j, Axis d, Axis e, std::vector<S
 }  // namespace
 
 double MappedSample::run(const Adversary& adversary, int threads) const {
-  HostArray out(output_dtype, output_shape);
+  TestArray out(output_dtype, output_shape);
   for (int64_t k = 0; k < out.elements(); ++k) out.set(k, NAN);
   std::map<std::string, ArrayView> views;
   for (auto& [name, array] : inputs) views[name] = array.view();

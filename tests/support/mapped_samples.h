@@ -2,7 +2,7 @@
 #pragma once
 #include <functional>
 
-#include "tests/support/host_array.h"
+#include "tests/support/test_array.h"
 #include "tilewright/map/interpreter.h"
 
 namespace tilewright::testing {
@@ -11,7 +11,7 @@ struct MappedSample {
   Program program;
   MappedProgram mapped;
   Sizes sizes;
-  std::map<std::string, HostArray> inputs;
+  std::map<std::string, TestArray> inputs;
   std::string output;  ///< name
   DType output_dtype = DType::f16;
   std::vector<int64_t> output_shape;

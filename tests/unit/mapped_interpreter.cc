@@ -57,10 +57,10 @@ TEST(MappedInterpreter, WrongPanelGivesWrongValues) {
 TEST(MappedInterpreter, StridedArraysAndCompositeDimensions) {
   MappedSample s = plain_sample();
   // K stored with rows 13 elements apart.
-  HostArray wide(DType::f16, {25, 13});
+  TestArray wide(DType::f16, {25, 13});
   for (int64_t j = 0; j < 25; ++j)
     for (int64_t d = 0; d < 8; ++d) wide.set(j * 13 + d, s.inputs.at("K").at(j * 8 + d));
-  HostArray out(DType::f16, s.output_shape);
+  TestArray out(DType::f16, s.output_shape);
   std::map<std::string, ArrayView> views;
   for (auto& [name, array] : s.inputs) views[name] = array.view();
   views["K"] = {DType::f16, wide.storage.data(), {25, 8}, {13, 1}};
@@ -142,7 +142,7 @@ TEST(MappedInterpreter, VotesActOnTheirScope) {
   s.program.outputs = {{Y, s.program.inputs[0].dims, DType::f32, {}}};
   s.output = "Z";
   s.output_shape = {2, 64};
-  HostArray& in = s.inputs.at("X");
+  TestArray& in = s.inputs.at("X");
   for (int64_t n = 0; n < 128; ++n) in.set(n, n == 5 || n == 64 + 40 || n == 64 + 41 ? 3 : 0);
   Expr value = read(x.sym, {Expr(j)});
   for (Scope scope : {Scope::Thread, Scope::Warp, Scope::Role}) {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "tests/support/host_array.h"
+#include "tests/support/test_array.h"
 #include "tests/support/tile_samples.h"
 #include "tilewright/tile/lifetime.h"
 #include "tilewright/tile/statements.h"
@@ -13,26 +13,26 @@
 namespace tilewright::tile_interpreter_test {
 namespace {
 
-using testing::HostArray;
+using testing::TestArray;
 using testing::random_array;
 using testing::sizes_in_order;
 using testing::TileSample;
 
 struct Result {
   Counts counts;
-  HostArray out;
+  TestArray out;
 };
 
 Result run(const TileSample& s, const Sizes& sizes, const std::map<std::string, ArrayView>& inputs) {
   const Output& o = s.program.outputs.at(0);
   Result r;
-  r.out = HostArray(o.dtype, shape_of(o.dims, sizes));
+  r.out = TestArray(o.dtype, shape_of(o.dims, sizes));
   r.counts = interpret(s.program, s.tiles, sizes, inputs, {}, {{o.sym.name(), r.out.target()}});
   return r;
 }
 
 /// One head of softmax(Q Kᵀ / √D) V in f64.
-std::vector<double> attend(const HostArray& q, const HostArray& k, const HostArray& v, int64_t ni, int64_t nj,
+std::vector<double> attend(const TestArray& q, const TestArray& k, const TestArray& v, int64_t ni, int64_t nj,
                            int64_t d, bool causal) {
   std::vector<double> out(size_t(ni * d), 0), p(size_t(nj), 0);
   for (int64_t i = 0; i < ni; ++i) {
@@ -64,8 +64,8 @@ void check_attention(Guard guard, bool causal, DType dtype, int64_t ni, int64_t 
                                             .features = d,
                                             .stages = 2});
   Sizes sizes = sizes_in_order(s.program, {1, 1, ni, nj, d, d});
-  HostArray q = random_array(dtype, {1, 1, ni, d}, 1), k = random_array(dtype, {1, 1, nj, d}, 2);
-  HostArray v = random_array(dtype, {1, 1, nj, d}, 3);
+  TestArray q = random_array(dtype, {1, 1, ni, d}, 1), k = random_array(dtype, {1, 1, nj, d}, 2);
+  TestArray v = random_array(dtype, {1, 1, nj, d}, 3);
   for (int64_t i = 0; i < q.elements(); ++i) q.set(i, q.at(i) * scale);
   Result r = run(s, sizes, {{"Q", q.view()}, {"K", k.view()}, {"V", v.view()}});
   std::vector<double> want = attend(q, k, v, ni, nj, d, causal);
@@ -99,8 +99,8 @@ TEST(Interpreter, NaNBehindAMaskDoesNotContribute) {
                                             .piece = 16,
                                             .chunk = 16,
                                             .features = d});
-  HostArray q = random_array(DType::f32, {1, 1, n, d}, 1), k = random_array(DType::f32, {1, 1, n, d}, 2);
-  HostArray v = random_array(DType::f32, {1, 1, n, d}, 3);
+  TestArray q = random_array(DType::f32, {1, 1, n, d}, 1), k = random_array(DType::f32, {1, 1, n, d}, 2);
+  TestArray v = random_array(DType::f32, {1, 1, n, d}, 3);
   std::vector<double> want = attend(q, k, v, n, n, d, true);
   for (int64_t j = 10; j < n; ++j)
     for (int64_t c = 0; c < d; ++c) k.set(j * d + c, NAN), v.set(j * d + c, j % 2 ? NAN : INFINITY);
@@ -115,7 +115,7 @@ TEST(Interpreter, Softmax) {
       for (bool resident : {false, true}) {
         TileSample s =
             resident ? testing::resident_softmax_sample(dtype) : testing::two_pass_softmax_sample(dtype);
-        HostArray x = random_array(dtype, {3, n}, 5, 100);
+        TestArray x = random_array(dtype, {3, n}, 5, 100);
         Result r = run(s, sizes_in_order(s.program, {3, n}), {{"X", x.view()}});
         for (int64_t row = 0; row < 3; ++row) {
           double m = -INFINITY, l = 0;
@@ -131,15 +131,15 @@ TEST(Interpreter, Softmax) {
 
 TEST(Interpreter, ResidentAxisIsBounded) {
   TileSample s = testing::resident_softmax_sample();
-  HostArray x = random_array(DType::f32, {1, 9000}, 5);
+  TestArray x = random_array(DType::f32, {1, 9000}, 5);
   EXPECT_THROW(run(s, sizes_in_order(s.program, {1, 9000}), {{"X", x.view()}}), UserError);
 }
 
 TEST(Interpreter, LayernormMatmulFarFromZero) {
   TileSample s = testing::layernorm_matmul_sample(DType::f32);
   const int64_t rows = 70, n = 65, c = 4096;
-  HostArray x = random_array(DType::f32, {rows, c}, 1, 1000), gamma = random_array(DType::f32, {c}, 2);
-  HostArray w = random_array(DType::f32, {c, n}, 3);
+  TestArray x = random_array(DType::f32, {rows, c}, 1, 1000), gamma = random_array(DType::f32, {c}, 2);
+  TestArray w = random_array(DType::f32, {c, n}, 3);
   Result r = run(s, sizes_in_order(s.program, {rows, n, c}),
                  {{"x", x.view()}, {"gamma", gamma.view()}, {"W", w.view()}});
   for (int64_t row = 0; row < rows; row += 23) {
@@ -166,7 +166,7 @@ TEST(Interpreter, CountsOfAttention) {
                                             .chunk = 16,
                                             .features = d,
                                             .stages = 2});
-  HostArray q = random_array(DType::f16, {1, 1, n, d}, 1), k = q, v = q;
+  TestArray q = random_array(DType::f16, {1, 1, n, d}, 1), k = q, v = q;
   Counts c = run(s, sizes_in_order(s.program, {1, 1, n, n, d, d}),
                  {{"Q", q.view()}, {"K", k.view()}, {"V", v.view()}})
                  .counts;

@@ -7,13 +7,13 @@
 
 namespace tilewright::testing {
 
-struct HostArray {
+struct TestArray {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
   std::vector<char> storage;
 
-  HostArray() = default;
-  HostArray(DType type, std::vector<int64_t> dims) : dtype(type), shape(std::move(dims)) {
+  TestArray() = default;
+  TestArray(DType type, std::vector<int64_t> dims) : dtype(type), shape(std::move(dims)) {
     storage.resize(size_t(elements() * bytes(dtype)) +
                    8);  // never empty: data() is a pointer also for no elements
   }
@@ -29,9 +29,9 @@ struct HostArray {
 };
 
 /// Normal numbers, rounded to the dtype.
-inline HostArray random_array(DType dtype, std::vector<int64_t> shape, unsigned seed, double mean = 0,
+inline TestArray random_array(DType dtype, std::vector<int64_t> shape, unsigned seed, double mean = 0,
                               double deviation = 1) {
-  HostArray a(dtype, std::move(shape));
+  TestArray a(dtype, std::move(shape));
   std::mt19937 gen(seed);
   std::normal_distribution<double> normal(mean, deviation);
   for (int64_t i = 0; i < a.elements(); ++i) a.set(i, normal(gen));
