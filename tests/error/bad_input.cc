@@ -190,7 +190,7 @@ TEST_F(BadInput, NoSpaceWhileCompiling) {
             "  help: free some space, or set TMPDIR to a folder on another disk than TEMPORARY\n");
   // Where no file may grow, the source is not written.
   const CommandResult none = run_program({"sh", "-c",
-                                          "trap '' XFSZ; ulimit -f 0; TILEWRIGHT_CACHE_DIR=none exec " +
+                                          "trap '' XFSZ; ulimit -f 0; TILEWRIGHT_DISABLE_CACHE=1 exec " +
                                               command_path() + " run rows.tw --size r=2,j=3"},
                                          folder);
   EXPECT_EQ(none.status, 2);

@@ -8,6 +8,7 @@
 
 #include "tilewright/runtime/cache.h"
 #include "tilewright/runtime/compile.h"
+#include "tilewright/runtime/toolchain.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::runtime_compile_test {
@@ -81,6 +82,41 @@ TEST_F(Compile, MissingCompilerIsTheUsersMistake) {
 
 TEST_F(Compile, RefusedSourceIsOurFault) {
   EXPECT_THROW(CpuModule::load("this is not C++", ""), InternalError);
+}
+
+TEST_F(Compile, ACompilerIsKnownByItsProgram) {
+  const std::string folder = temporary_folder() + "/toolchain";
+  fs::create_directories(folder);
+  fs::copy_file("/proc/self/exe", folder + "/g++-99", fs::copy_options::overwrite_existing);
+  fs::create_symlink("g++-99", folder + "/c++");
+  const auto first = toolchain_fingerprint(folder + "/c++");
+  if (!first) GTEST_SKIP() << "the processor is not described here";
+  EXPECT_EQ(toolchain_fingerprint(folder + "/c++"), first);
+  EXPECT_NE(toolchain_fingerprint(folder + "/g++-99"), first) << "another command";
+  fs::last_write_time(folder + "/g++-99", fs::file_time_type::clock::now() + std::chrono::seconds(5));
+  EXPECT_NE(toolchain_fingerprint(folder + "/c++"), first) << "replaced";
+  // Programs that may start another compiler.
+  fs::create_symlink("/proc/self/exe", folder + "/g++");  // resolves to the test's own name
+  EXPECT_FALSE(toolchain_fingerprint(folder + "/g++"));
+  EXPECT_FALSE(toolchain_fingerprint("c++ -m64"));
+  EXPECT_FALSE(toolchain_fingerprint("no-such-compiler"));
+  std::ofstream(folder + "/gcc") << "#!/bin/sh\n";
+  fs::permissions(folder + "/gcc", fs::perms::owner_all);
+  EXPECT_FALSE(toolchain_fingerprint(folder + "/gcc"));
+}
+
+TEST_F(Compile, SeveralSourcesAreCompiledSideBySide) {
+  std::vector<CpuSource> sources;
+  for (int k : {20, 21, 20, 22}) sources.push_back({source(k), ""});
+  const CompileStats before = compile_stats();
+  const auto modules = CpuModule::load_all(sources);
+  EXPECT_EQ(compile_stats().compiled - before.compiled, 3);
+  EXPECT_EQ(call(*modules[1]), 64);
+  EXPECT_EQ(call(*modules[3]), 67);
+  EXPECT_EQ(modules[0], modules[2]);
+  sources[1].text = "this is not C++";
+  EXPECT_THROW(CpuModule::load_all(sources), InternalError);
+  EXPECT_TRUE(CpuModule::load_all({}).empty());
 }
 
 TEST_F(Compile, KeysDependOnEveryPart) {

@@ -53,9 +53,8 @@ class Sample {
     for (Sym s : program_.tensor_axes(out.sym))
       at[s] = double(mixed(seed_ + s.info().id) % uint64_t(sizes_.at(s.size())));
     const Definition* def = program_.definition(out.sym);
-    Expr written = def ? inlined(program_, out.sym) : o.value;
     auto reader = [this](Sym s, const Index& i) { return input(s, i); };
-    double want = evaluate(written, at, reader);
+    double want = evaluate(def ? written(out.sym) : o.value, at, reader);
     return {want, value(o.value, at)};
   }
 
@@ -69,13 +68,12 @@ class Sample {
   }
 
   double input(Sym s, const Index& at) {
-    if (const Definition* d = program_.definition(s)) {  // one that rounds
-      Bindings values = sizes_;
-      for (size_t k = 0; k < at.size(); ++k) values[d->axes[k]] = double(at[k]);
-      double x =
-          evaluate(inlined(program_, s), values, [this](Sym t, const Index& i) { return input(t, i); });
-      return d->dtype ? round_to(*d->dtype, x) : x;
-    }
+    if (const Definition* d = program_.definition(s))  // one that rounds
+      return remembered({s, 0, at}, [&] {
+        const double x =
+            evaluate(written(s), bind(d->axes, at), [this](Sym t, const Index& i) { return input(t, i); });
+        return d->dtype ? round_to(*d->dtype, x) : x;
+      });
     uint64_t h = mixed(seed_ ^ (s.info().id << 20));
     for (int64_t i : at) h = mixed(h ^ uint64_t(i + 17));
     double unit = double(h >> 11) / double(1ull << 53);
@@ -93,6 +91,13 @@ class Sample {
       hi = std::min(hi, lo + 4);  // exponentials of the definition as written stay finite
     double x = lo + (hi - lo) * unit;
     return is_float(in->dtype) ? x : std::floor(x);
+  }
+
+  /// A definition with those that do not round in place of their names.
+  Expr written(Sym s) {
+    auto it = written_.find(s);
+    if (it == written_.end()) it = written_.emplace(s, inlined(program_, s)).first;
+    return it->second;
   }
 
   double value(Expr e, const Bindings& at) {
@@ -227,6 +232,7 @@ class Sample {
   int64_t length_ = 0;
   std::vector<int64_t> chunks_;
   std::map<std::tuple<Sym, size_t, Index>, double> memo_;
+  std::map<Sym, Expr> written_;
 };
 
 bool agree(double want, double got) {

@@ -18,6 +18,24 @@ std::vector<std::string> names_of(const std::vector<Sym>& symbols) {
   return names;
 }
 
+/// Do two parts of one program compute the same?
+bool same_part(const Program& a, const Program& b) {
+  const auto equal = [](const auto& x, const auto& y, const auto& same) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same);
+  };
+  return equal(a.axes, b.axes,
+               [](const Axis& x, const Axis& y) { return x.index == y.index && x.size == y.size; }) &&
+         equal(a.inputs, b.inputs,
+               [](const Input& x, const Input& y) { return x.sym == y.sym && x.axes() == y.axes(); }) &&
+         equal(a.definitions, b.definitions,
+               [](const Definition& x, const Definition& y) {
+                 return x.sym == y.sym && x.value == y.value && x.axes == y.axes && x.dtype == y.dtype;
+               }) &&
+         equal(a.outputs, b.outputs, [](const Output& x, const Output& y) {
+           return x.sym == y.sym && x.dtype == y.dtype && x.axes() == y.axes();
+         });
+}
+
 bool holds(const std::vector<Sym>& all, Sym s) { return std::find(all.begin(), all.end(), s) != all.end(); }
 
 /// What `store` and `fuse` name. UserError: what is no definition, or holds no reduction; a name in both.
@@ -79,6 +97,13 @@ class ProgramCompiler {
     const std::vector<const ScheduleRange*> clauses = clauses_of_parts();
     for (size_t k = 0; k < out_.partition.parts.size(); ++k) {
       const Part& part = out_.partition.parts[k];
+      const auto attempted = std::find_if(accepted_.begin(), accepted_.end(), [&](const Accepted& a) {
+        return a.stream == part.stream && same_part(a.compilation.program, part.program);
+      });
+      if (clauses[k] == nullptr && attempted != accepted_.end()) {
+        out_.kernels.push_back(attempted->compilation);
+        continue;
+      }
       Compilation c = analyse_part(part.program, part.stream, options_, clauses[k]);
       check_lowering(c, options_, clauses[k] == nullptr);
       out_.kernels.push_back(std::move(c));
@@ -154,7 +179,7 @@ class ProgramCompiler {
   }
 
   /// Streamed over the first axis that the compiler accepts; else what it says to the first.
-  Attempt attempt(const Program& part) const {
+  Attempt attempt(const Program& part) {
     Attempt result;
     std::vector<Sym> streams = streams_of(part);
     if (holds(streams, options_.stream)) streams.insert(streams.begin(), options_.stream);
@@ -162,7 +187,9 @@ class ProgramCompiler {
       try {
         Compilation c = analyse_part(part, stream, options_, nullptr);
         check_lowering(c, options_, true);
-        return {stream, static_cast<int>(c.derivation.passes.size()), {}};
+        const int passes = static_cast<int>(c.derivation.passes.size());
+        accepted_.push_back({stream, std::move(c)});
+        return {stream, passes, {}};
       } catch (const UserError& e) {
         if (!result.refusal) result = {stream, 0, e};
       }
@@ -221,8 +248,15 @@ class ProgramCompiler {
     return all;
   }
 
+  /// A part that was accepted, as it is compiled by default.
+  struct Accepted {
+    Sym stream;
+    Compilation compilation;
+  };
+
   const CompileOptions& options_;
   ScheduleSections sections_;
+  std::vector<Accepted> accepted_;
   CompiledProgram out_;
   std::optional<Compilation> whole_;  ///< the program as one kernel that a stage behind the plan refuses
   std::optional<UserError> refusal_;

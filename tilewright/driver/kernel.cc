@@ -68,13 +68,18 @@ struct Kernel::Impl {
   void run_parts(const Bound& whole, const std::map<std::string, double>& params, void* stream) {
     const WorkspaceLayout layout = lay_out(compiled.workspaces, whole.sizes);
     char* memory = layout.bytes > 0 ? workspace(layout.bytes) : nullptr;
+    std::vector<Bound> bounds;
+    std::vector<CpuSource> missing;
     for (size_t k = 0; k < launchers.size(); ++k) {
-      const Program& part = compiled.kernels[k].program;
+      bounds.push_back(bound_of(compiled.kernels[k].program, whole, layout, memory));
+      if (auto source = launchers[k].missing(bounds.back())) missing.push_back(std::move(*source));
+    }
+    const auto kept_until_they_run = CpuModule::load_all(missing);
+    for (size_t k = 0; k < launchers.size(); ++k) {
       std::map<std::string, double> given;
-      for (const Param& q : part.params)
+      for (const Param& q : compiled.kernels[k].program.params)
         if (const auto it = params.find(q.sym.name()); it != params.end()) given.insert(*it);
-      Bound b = bound_of(part, whole, layout, memory);
-      launchers[k].run(b, given, stream);
+      launchers[k].run(bounds[k], given, stream);
     }
   }
 };

@@ -10,7 +10,6 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/interpreter.h"
 #include "tilewright/program/failures.h"
-#include "tilewright/runtime/compile.h"
 #include "tilewright/runtime/cuda.h"
 #include "tilewright/runtime/pool.h"
 #include "tilewright/tile/chunk_table.h"
@@ -22,6 +21,7 @@ namespace {
 /// A plan brought to machine code for one layout class.
 struct Variant {
   MappedProgram mapped;
+  std::string source;
   std::shared_ptr<CpuModule> cpu;
   std::unique_ptr<cuda::Module> gpu;
   std::vector<void*> functions;                           ///< one for each kernel
@@ -121,10 +121,15 @@ struct Launcher::Impl {
     return variants.emplace(key, std::move(v)).first->second;
   }
 
+  const std::string& source_of(Variant& v) {
+    if (v.source.empty()) v.source = lower_source(compilation, v.mapped, &compilation.times);
+    return v.source;
+  }
+
   /// Machine code of a variant, made on first use.
   void finish(Variant& v) {
     if (!v.functions.empty() || v.mapped.kernels.empty()) return;
-    const std::string source = lower_source(compilation, v.mapped, &compilation.times);
+    const std::string& source = source_of(v);
     if (options.target == Target::Cpu) {
       v.cpu = CpuModule::load(source, v.mapped.machine.vector.flags);
       for (const MappedKernel& k : v.mapped.kernels)
@@ -142,6 +147,7 @@ struct Launcher::Impl {
     }
   }
 
+  /// The plan that admits the sizes and the layout class that admits the arrays.
   std::pair<size_t, LayoutClass> choose(const Bound& b) {
     size_t plan = 0;
     while (plan < compilation.plans.size() && !compilation.plans[plan].when.admits(b.sizes)) ++plan;
@@ -304,6 +310,14 @@ Launcher::~Launcher() = default;
 Launcher::Launcher(Launcher&&) noexcept = default;
 const Counts& Launcher::counts() const { return impl_->counts; }
 const std::string& Launcher::last_plan() const { return impl_->last_plan; }
+
+std::optional<CpuSource> Launcher::missing(const Bound& bound) {
+  if (impl_->options.target != Target::Cpu) return std::nullopt;
+  const auto [plan, layout] = impl_->choose(bound);
+  Variant& v = impl_->variant(plan, layout);
+  if (!v.functions.empty() || v.mapped.kernels.empty()) return std::nullopt;
+  return CpuSource{impl_->source_of(v), v.mapped.machine.vector.flags};
+}
 
 void Launcher::run(Bound& bound, const std::map<std::string, double>& params, void* stream) {
   const Target target = impl_->options.target;

@@ -1,9 +1,11 @@
 // One kernel of a program: dispatch by size and layout class, machine code on first use, launch.
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "tilewright/driver/kernel.h"
 #include "tilewright/driver/launch.h"
+#include "tilewright/runtime/compile.h"
 
 namespace tilewright {
 
@@ -15,6 +17,8 @@ class Launcher {
   Launcher(Launcher&&) noexcept;
   /// `bound` holds the sizes of the kernel's axes and every input and output, by symbol; `params` those of its program, by name.
   void run(Bound& bound, const std::map<std::string, double>& params, void* stream);
+  /// What has to be compiled before `bound` can run on a CPU, if anything has: kernels of one program are compiled side by side.
+  std::optional<CpuSource> missing(const Bound& bound);
   const Counts& counts() const;          ///< of the last run on Target::Interp
   const std::string& last_plan() const;  ///< plan and layout class of the last run
 

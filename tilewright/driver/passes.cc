@@ -45,12 +45,11 @@ bool halved(Plan& plan) {
   return true;
 }
 
-/// Cuts the blocks of a default plan until its tiles fit the memory of a task on a CPU.
-void fit_task(const Compilation& c, Plan& plan) {
+/// Cuts the blocks of default plans until their tiles fit the memory of a task on a CPU. The tiles are kept.
+void fit_task(Compilation& c) {
   const int64_t room = this_cpu().shared_bytes;
-  const auto needed = [&] {
+  const auto needed = [](const TileProgram& t) {
     int64_t most = 0;
-    const TileProgram t = build_tiles(c.elaborated, c.derivation, plan);
     for (const TileKernel& k : t.kernels) {
       int64_t held = 0;
       for (const Tile& tile : k.tiles)
@@ -59,10 +58,16 @@ void fit_task(const Compilation& c, Plan& plan) {
     }
     return most;
   };
-  try {
-    while (needed() > room && halved(plan)) continue;  // the mapping says what does not fit
-  } catch (const UserError&) {
-    // What keeps tiles from being built is reported when the plan is used.
+  for (GuardedPlan& g : c.plans) {
+    try {
+      TileProgram t = lower(c, g.plan, &c.times);
+      while (needed(t) > room && halved(g.plan)) t = lower(c, g.plan, &c.times);  // else the mapping refuses
+      c.tiles.push_back(std::move(t));
+    } catch (const UserError&) {
+      // What keeps tiles from being built is reported when the plan is used.
+      c.tiles.clear();
+      return;
+    }
   }
 }
 
@@ -76,8 +81,7 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
   if (masks_read_arrays(c.derivation))
     for (GuardedPlan& g : c.plans)
       if (!g.plan.resident) g.plan.bounds = host_steps ? BoundsBy::Host : BoundsBy::Tested;
-  if (plan_target(o) == Target::Cpu && clauses == nullptr)
-    for (GuardedPlan& g : c.plans) fit_task(c, g.plan);
+  if (plan_target(o) == Target::Cpu && clauses == nullptr) fit_task(c);
   if (clauses != nullptr) {
     const Plan plan = timed("schedule", &c.times, [&] {
       return parse_schedule(c.elaborated, c.derivation, *clauses, c.plans.back().plan);
@@ -139,18 +143,18 @@ Compilation analyse_part(const Program& part, Sym stream, const CompileOptions& 
 void check_lowering(Compilation& c, const CompileOptions& o, bool shrink) {
   const Target target = o.target == Target::InterpMapped ? o.mapping : o.target;
   const bool maps = target == Target::Cpu || target == Target::Cuda;
-  c.tiles.clear();
-  for (GuardedPlan& g : c.plans) {
-    c.tiles.push_back(lower(c, g.plan, &c.times));
+  for (size_t k = 0; k < c.plans.size(); ++k) {
+    GuardedPlan& g = c.plans[k];
+    if (k >= c.tiles.size()) c.tiles.push_back(lower(c, g.plan, &c.times));
     while (maps) {
       try {
-        lower_mapped(c, c.tiles.back(), target, LayoutClass::Aligned);
+        lower_mapped(c, c.tiles[k], target, LayoutClass::Aligned);
         break;
       } catch (const UserError&) {
         if (!shrink || target != Target::Cpu || !halved(g.plan)) throw;
       }
       check_plan(c.elaborated, c.derivation, g.plan);
-      c.tiles.back() = lower(c, g.plan, &c.times);
+      c.tiles[k] = lower(c, g.plan, &c.times);
     }
   }
 }

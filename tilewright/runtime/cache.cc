@@ -99,7 +99,7 @@ CacheContents cache_contents() {
     std::error_code error;
     const auto size = fs::file_size(path, error);
     if (!error) c.bytes += static_cast<int64_t>(size);
-    keys.insert(key);
+    if (path.filename().string().find(compiler_extension) == std::string::npos) keys.insert(key);
   }
   c.kernels = static_cast<int64_t>(keys.size());
   return c;

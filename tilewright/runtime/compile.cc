@@ -7,16 +7,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <thread>
 
 #include "tilewright/runtime/cache.h"
+#include "tilewright/runtime/toolchain.h"
 #include "tilewright/support/error.h"
 
 extern char** environ;
@@ -81,14 +85,8 @@ int run_command(const std::vector<std::string>& command, std::string& log) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/// What identifies the compiler and the machine it compiles for; part of the key.
-const std::string& compiler_identity() {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
-  std::lock_guard lock(mutex);
-  const std::string command = compiler_command();
-  auto it = known.find(command);
-  if (it != known.end()) return it->second;
+/// What a compiler says of itself and of the machine it compiles for.
+std::string ask_compiler(const std::string& command) {
   std::vector<std::string> words = words_of(command);
   words.push_back("--version");
   std::string version;
@@ -102,7 +100,26 @@ const std::string& compiler_identity() {
   std::vector<std::string> query = words_of(command);
   for (const char* w : {"-march=native", "-Q", "--help=target"}) query.emplace_back(w);
   run_command(query, resolved);
-  return known[command] = version + resolved;
+  return version + resolved;
+}
+
+/// What identifies the compiler and the machine it compiles for; part of the key. Asking takes longer than a small kernel runs, so the answer is cached
+/// for as long as nothing of the compiler has changed.
+const std::string& compiler_identity() {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  std::lock_guard lock(mutex);
+  const std::string command = compiler_command();
+  auto it = known.find(command);
+  if (it != known.end()) return it->second;
+  const auto fingerprint = toolchain_fingerprint(command);
+  if (!fingerprint) return known[command] = ask_compiler(command);
+  const std::string key = content_key({*fingerprint});
+  if (const auto answer = cache_get(key, compiler_extension))
+    return known[command] = std::string(answer->begin(), answer->end());
+  const std::string answer = ask_compiler(command);
+  cache_put(key, compiler_extension, {answer.begin(), answer.end()});
+  return known[command] = answer;
 }
 
 }  // namespace
@@ -163,19 +180,48 @@ std::vector<char> compile_cpu(const std::string& source, const std::string& flag
 }
 
 std::shared_ptr<CpuModule> CpuModule::load(const std::string& source, const std::string& flags) {
+  struct Slot {
+    std::mutex building;
+    std::weak_ptr<CpuModule> module;
+  };
   static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<CpuModule>> loaded;
-  std::lock_guard lock(mutex);
+  static std::map<std::string, Slot> loaded;
   const std::string key = object_key(source, flags);
-  if (auto module = loaded[key].lock()) return module;
+  Slot& slot = [&]() -> Slot& {
+    std::lock_guard lock(mutex);
+    return loaded[key];
+  }();
+  std::lock_guard lock(slot.building);
+  if (auto module = slot.module.lock()) return module;
   const std::string path = shared_object(source, flags, key);
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     throw InternalError(fmt::format("a compiled kernel cannot be loaded: {}", dlerror()));
   std::shared_ptr<CpuModule> module(new CpuModule);
   module->handle_ = handle;
-  loaded[key] = module;
+  slot.module = module;
   return module;
+}
+
+std::vector<std::shared_ptr<CpuModule>> CpuModule::load_all(const std::vector<CpuSource>& sources) {
+  std::vector<std::shared_ptr<CpuModule>> modules(sources.size());
+  std::vector<std::exception_ptr> faults(sources.size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t k; (k = next++) < sources.size();) try {
+        modules[k] = load(sources[k].text, sources[k].flags);
+      } catch (...) {
+        faults[k] = std::current_exception();
+      }
+  };
+  std::vector<std::thread> others;
+  const size_t most = std::max(1u, std::thread::hardware_concurrency());
+  for (size_t k = 1; k < std::min(most, sources.size()); ++k) others.emplace_back(work);
+  work();
+  for (std::thread& t : others) t.join();
+  for (const std::exception_ptr& fault : faults)
+    if (fault) std::rethrow_exception(fault);
+  return modules;
 }
 
 CpuModule::Entry CpuModule::entry(const std::string& kernel) const {

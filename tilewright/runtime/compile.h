@@ -25,11 +25,18 @@ CpuCompiler cpu_compiler();
 /// Emitted C++ -> the bytes of a shared object, through the cache. Errors as CpuModule::load.
 std::vector<char> compile_cpu(const std::string& source, const std::string& flags);
 
+/// Emitted C++ and the flags it is compiled with.
+struct CpuSource {
+  std::string text, flags;
+};
+
 /// A loaded shared object of emitted C++.
 class CpuModule {
  public:
   /// Compiles with $CXX, else c++. UserError: no compiler (what to install), compilation failed (the compiler's message; a fault of ours is thrown as InternalError).
   static std::shared_ptr<CpuModule> load(const std::string& source, const std::string& flags);
+  /// The same of several, compiled side by side. Throws the first fault in their order.
+  static std::vector<std::shared_ptr<CpuModule>> load_all(const std::vector<CpuSource>& sources);
   using Entry = void (*)(const int64_t* words, int64_t begin, int64_t end);
   Entry entry(const std::string& kernel) const;
   ~CpuModule();

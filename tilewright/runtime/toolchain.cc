@@ -1,0 +1,70 @@
+#include "tilewright/runtime/toolchain.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <vector>
+
+namespace tilewright {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The program that a shell would start, links resolved; empty where there is none.
+fs::path program_of(const std::string& command) {
+  std::vector<fs::path> places;
+  if (command.find('/') != std::string::npos) {
+    places.emplace_back(command);
+  } else if (const char* path = std::getenv("PATH"); path != nullptr) {
+    std::istringstream folders(path);
+    for (std::string folder; std::getline(folders, folder, ':');)
+      places.push_back(fs::path(folder.empty() ? "." : folder) / command);
+  }
+  std::error_code error;
+  for (const fs::path& place : places)
+    if (access(place.c_str(), X_OK) == 0 && fs::is_regular_file(place, error))
+      return fs::canonical(place, error);
+  return {};
+}
+
+/// The first processor of /proc/cpuinfo without what changes from moment to moment; empty where it tells no features.
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string text;
+  bool features = false;
+  for (std::string line; std::getline(in, line) && !line.empty();) {
+    const std::string name = line.substr(0, line.find_first_of("\t:"));
+    if (name == "processor" || name == "cpu MHz" || name == "bogomips" || name == "BogoMIPS") continue;
+    features = features || name == "flags" || name == "Features";
+    text += line + "\n";
+  }
+  return features ? text : "";
+}
+
+}  // namespace
+
+std::optional<std::string> toolchain_fingerprint(const std::string& command) {
+  static const std::regex compiler("(.*-)?(g\\+\\+|gcc|c\\+\\+|cc|clang|clang\\+\\+)(-[0-9.]+)?");
+  if (command.find_first_of(" \t") != std::string::npos) return std::nullopt;
+  const fs::path program = program_of(command);
+  struct stat status {};
+  if (program.empty() || stat(program.c_str(), &status) != 0 ||
+      !std::regex_match(program.filename().string(), compiler))
+    return std::nullopt;
+  std::ifstream in(program, std::ios::binary);
+  char magic[4] = {};
+  if (!in.read(magic, 4) || std::string(magic, 4) != "\177ELF") return std::nullopt;
+  const std::string cpu = processor();
+  if (cpu.empty()) return std::nullopt;
+  return fmt::format("{}\n{} {} {}.{:09} {}\n{}", command, program.string(), status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ino, cpu);
+}
+
+}  // namespace tilewright
