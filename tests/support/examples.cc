@@ -27,6 +27,7 @@ std::string CheckCase::str() const {
   if (target == Target::InterpMapped) text += mapping == Target::Cuda ? "/sm90" : "/cpu";
   for (const auto& [axis, size] : sizes) text += fmt::format(" {}={}", axis, size);
   for (const auto& [axis, size] : literals) text += fmt::format(" {}={}", axis, size);
+  for (const auto& [param, value] : params) text += fmt::format(" {}={}", param, value);
   if (!schedule.empty()) text += " [" + schedule + "]";
   return text;
 }
@@ -41,11 +42,12 @@ void expect_check(const CheckCase& c) {
     options.schedule = c.schedule;
     SessionOptions s;
     s.sizes = c.sizes;
+    s.params = c.params;
     s.inputs = c.inputs;
     s.seed = c.seed;
     Session session(p, options, s);
     session.run(0, 1);
-    for (const OutputCheck& o : session.check())
+    for (const OutputCheck& o : session.check(c.sample_above))
       EXPECT_TRUE(o.comparison.passed || (o.comparison.reason.find("exceeds") != std::string::npos &&
                                           o.comparison.error <= c.slack * o.comparison.tolerance))
           << o.name << ": " << o.comparison.reason << ", error " << o.comparison.error << ", tolerance "

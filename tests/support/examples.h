@@ -18,10 +18,13 @@ struct CheckCase {
   std::map<std::string, int64_t> sizes;
   std::map<std::string, int64_t> literals;
   std::string schedule;
+  std::map<std::string, double> params;
   std::map<std::string, InputSource> inputs;
   uint64_t seed = 1;
   /// Multiplies the tolerance. The rule takes the naive program's error on the same elements; where there is one element that error can be near zero by luck.
   double slack = 1;
+  /// Operations past which a sample of the elements is compared, as in Session::check.
+  double sample_above = 1e10;
   std::string str() const;
 };
 
