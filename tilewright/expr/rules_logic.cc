@@ -216,7 +216,7 @@ class Connective {
         continue;
       }
       auto [c, t] = split_constant(a.arg(1));
-      auto same = std::find_if(kept.begin(), kept.end(), [&](auto& k) { return k.first == t; });
+      auto same = std::find_if(kept.begin(), kept.end(), [term = t](auto& k) { return k.first == term; });
       if (same == kept.end())
         kept.emplace_back(t, c);
       else if ((c < same->second) == both_)
