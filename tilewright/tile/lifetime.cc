@@ -8,6 +8,11 @@ namespace tilewright {
 
 Lifetime::Lifetime(const TileKernel& k) : k_(k) { before(k.body, {}); }
 
+const std::vector<Sym>& Lifetime::read_by(const Stmt& s) {
+  const auto known = reads_.find(&s);
+  return known != reads_.end() ? known->second : reads_.emplace(&s, reads(k_, s)).first->second;
+}
+
 std::set<Sym> Lifetime::before(const Body& body, std::set<Sym> live) {
   for (size_t i = body.size(); i-- > 0;) {
     const Stmt& s = body[i];
@@ -23,10 +28,10 @@ std::set<Sym> Lifetime::before(const Body& body, std::set<Sym> live) {
     } else if (auto* when = std::get_if<When>(&s.node)) {
       std::set<Sym> in = before(when->body, live);
       live.insert(in.begin(), in.end());
-      for (Sym t : reads(k_, s)) live.insert(t);
+      for (Sym t : read_by(s)) live.insert(t);
     } else {
       if (Sym w = written(s)) live.erase(w);
-      for (Sym t : reads(k_, s)) live.insert(t);
+      for (Sym t : read_by(s)) live.insert(t);
     }
   }
   return live;
@@ -34,7 +39,8 @@ std::set<Sym> Lifetime::before(const Body& body, std::set<Sym> live) {
 
 std::set<Sym> Lifetime::during(const Stmt& s) const {
   std::set<Sym> live = after_.at(&s);
-  for (Sym t : reads(k_, s)) live.insert(t);
+  const auto known = reads_.find(&s);  // a loop reads nothing itself
+  if (known != reads_.end()) live.insert(known->second.begin(), known->second.end());
   if (Sym w = written(s)) live.insert(w);
   return live;
 }

@@ -20,8 +20,11 @@ class Lifetime {
 
  private:
   std::set<Sym> before(const Body& body, std::set<Sym> live);
+  /// What a statement reads, found once: loops are gone round twice.
+  const std::vector<Sym>& read_by(const Stmt& s);
 
   const TileKernel& k_;
+  std::map<const Stmt*, std::vector<Sym>> reads_;
   std::map<const Stmt*, std::set<Sym>> after_;
 };
 
