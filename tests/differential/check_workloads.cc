@@ -31,7 +31,7 @@ SizeMap one_query_grouped(int64_t, int64_t j) { return {{"b", 1}, {"k", 1}, {"g"
 const Workload kOperators[] = {
     {"pf_global", heads},          {"pf_causal", heads},
     {"pf_alibi", heads},           {"pf_gqa", grouped, {}, {}, true},
-    {"pf_softcap", grouped},       {"pf_window", grouped, {{"w", 100}}, {}, true},
+    {"pf_softcap", grouped},       {"pf_window", grouped, {{"w", 100}}},
     {"dc_causal", one_query},      {"dc_alibi", one_query, {}, {}, true},
     {"dc_gqa", one_query_grouped}, {"dc_softcap", one_query_grouped, {}, {}, true},
 };
