@@ -1,7 +1,7 @@
 // Attention as it is used, interpreted and on the CPU, against its definitions. The operators run at lengths from 0 to 129 in one
-// type each, by turns, with few features; on the CPU those of them that differ most. With TILEWRIGHT_SWEEP=full: in every type, at the features of the examples, up to 4096
-// keys; and every mask, layout and block of the examples at ragged sizes, every head dimension, every number of query heads to a
-// key head.
+// type each, by turns, with few features; on the CPU those of them that differ most. Masks, layouts, blocks, head dimensions and
+// numbers of query heads to a key head are interpreted. With TILEWRIGHT_SWEEP=full everything runs on both targets in every type: the
+// operators with the features of the examples, up to 4096 keys, the others at ragged sizes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -111,15 +111,26 @@ class CheckWorkloads : public ::testing::TestWithParam<std::tuple<Target, DType>
   bool turn(size_t n) const { return full_sweep() || kTypes[n % 3] == std::get<1>(GetParam()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Targets, CheckWorkloads,
+std::string title(const ::testing::TestParamInfo<std::tuple<Target, DType>>& of) {
+  return fmt::format("{}_{}", name(std::get<0>(of.param)), name(std::get<1>(of.param)));
+}
+
+class CheckOperators : public CheckWorkloads {};
+INSTANTIATE_TEST_SUITE_P(Targets, CheckOperators,
                          ::testing::Combine(::testing::Values(Target::Cpu, Target::Interp),
                                             ::testing::ValuesIn(kTypes)),
-                         [](const auto& of) {
-                           return fmt::format("{}_{}", name(std::get<0>(of.param)),
-                                              name(std::get<1>(of.param)));
-                         });
+                         title);
 
-TEST_P(CheckWorkloads, Operators) {
+/// Interpreted in the quick selection: the command checks the examples on the CPU.
+class CheckOthers : public CheckWorkloads {};
+INSTANTIATE_TEST_SUITE_P(Targets, CheckOthers,
+                         ::testing::Combine(::testing::ValuesIn(full_sweep()
+                                                                    ? std::vector{Target::Cpu, Target::Interp}
+                                                                    : std::vector{Target::Interp}),
+                                            ::testing::ValuesIn(kTypes)),
+                         title);
+
+TEST_P(CheckOperators, AtManyLengths) {
   std::vector<int64_t> lengths = {0, 1, 2, 17, 129};
   if (full_sweep()) lengths.insert(lengths.end(), {1000, 4096});
   for (size_t n = 0; n < std::size(kOperators); ++n) {
@@ -141,36 +152,37 @@ TEST_P(CheckWorkloads, Operators) {
   }
 }
 
-const std::pair<int64_t, int64_t> kRagged[] = {{0, 5},   {5, 0},    {1, 1},    {1, 70},
-                                               {17, 33}, {70, 129}, {129, 70}, {300, 300}};
-
-TEST_P(CheckWorkloads, MasksLayoutsAndBlocks) {
-  if (!full_sweep()) GTEST_SKIP() << "TILEWRIGHT_SWEEP=full runs it";
-  for (const Workload& w : kOthers)
-    for (auto [i, j] : kRagged) expect(w, i, j);
+TEST_P(CheckOthers, MasksLayoutsAndBlocks) {
+  std::vector<std::pair<int64_t, int64_t>> ragged = {{17, 33}};
+  if (full_sweep())
+    ragged.insert(ragged.end(), {{0, 5}, {5, 0}, {1, 1}, {1, 70}, {70, 129}, {129, 70}, {300, 300}});
+  for (size_t n = 0; n < std::size(kOthers); ++n)
+    for (size_t k = 0; k < ragged.size() && turn(n); ++k)
+      expect(kOthers[n], ragged[k].first, ragged[k].second);
 }
 
-TEST_P(CheckWorkloads, HeadDimensionsAndGroups) {
-  if (!full_sweep()) GTEST_SKIP() << "TILEWRIGHT_SWEEP=full runs it";
-  for (auto [d, e] : std::vector<std::pair<int64_t, int64_t>>{{32, 32},
-                                                              {64, 64},
-                                                              {72, 72},
-                                                              {80, 80},
-                                                              {96, 96},
-                                                              {112, 112},
-                                                              {128, 128},
-                                                              {192, 192},
-                                                              {256, 256},
-                                                              {192, 128},
-                                                              {576, 512}})
-    for (auto [i, j] : {std::pair<int64_t, int64_t>{17, 33}, {70, 129}})
-      expect({"head_dims", grouped, {}, {{"d", d}, {"e", e}}}, i, j);
-  for (int64_t g : {1, 5, 6, 7, 12, 64}) {
-    const auto sizes = [g](int64_t i, int64_t j) {
+TEST_P(CheckOthers, HeadDimensions) {
+  const std::pair<int64_t, int64_t> dims[] = {{32, 32},   {64, 64},   {72, 72},   {80, 80},
+                                              {96, 96},   {112, 112}, {128, 128}, {192, 192},
+                                              {256, 256}, {192, 128}, {576, 512}};
+  for (size_t n = 0; n < std::size(dims); ++n) {
+    if (!turn(n)) continue;
+    const Workload w = {"head_dims", grouped, {}, {{"d", dims[n].first}, {"e", dims[n].second}}};
+    expect(w, 17, 33);
+    if (full_sweep()) expect(w, 70, 129);
+  }
+}
+
+TEST_P(CheckOthers, QueryHeadsToAKeyHead) {
+  const int64_t groups[] = {1, 5, 6, 7, 12, 64};
+  for (size_t n = 0; n < std::size(groups); ++n) {
+    if (!turn(n)) continue;
+    const int64_t g = groups[n];
+    const auto prompt = [g](int64_t i, int64_t j) {
       return SizeMap{{"b", 1}, {"k", 2}, {"g", g}, {"i", i}, {"j", j}};
     };
-    expect({"pf_gqa", sizes}, 17, 33);
     const auto one = [g](int64_t, int64_t j) { return SizeMap{{"b", 2}, {"k", 2}, {"g", g}, {"j", j}}; };
+    expect({"pf_gqa", prompt}, 17, 33);
     expect({"dc_gqa", one}, 1, 129);
   }
 }
