@@ -4,26 +4,48 @@
 #include "cli/progress.h"
 #include "tilewright/derive/json.h"
 #include "tilewright/driver/compiled.h"
+#include "tilewright/driver/prove.h"
 
 namespace tilewright::cli {
 
 void add_derive(CLI::App& app, int& status) {
+  struct Proofs {
+    bool z3 = false;
+    std::string folder;
+  };
   auto o = std::make_shared<Options>();
+  auto proofs = std::make_shared<Proofs>();
   CLI::App* verb =
       app.add_subcommand("derive", "print the streaming state that the definition has, and what proves it");
   add_program(*verb, *o);
   add_json(*verb, o->json);
+  verb->add_flag("--prove", proofs->z3,
+                 "prove the identities of each state a second time, by z3; exit status 1 if one is not proved");
+  verb->add_option("--smt", proofs->folder,
+                   "write the identities into this folder as SMT-LIB files, on which any solver must answer unsat")
+      ->type_name("DIR");
   add_examples(*verb,
                {"tilewright derive examples/layernorm_matmul.tw",
-                "tilewright derive examples/pf_causal.tw --json", "tilewright derive PROGRAM.tw --stream j"});
-  verb->callback([o, &status] {
+                "tilewright derive examples/pf_causal.tw --json",
+                "tilewright derive examples/layernorm_matmul.tw --prove --smt proofs", "tilewright derive PROGRAM.tw --stream j"});
+  verb->callback([o, proofs, &status] {
     status = [&] {
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
-      const CompiledProgram c = [&] {
+      CompiledProgram c = [&] {
         Progress progress("deriving");
         return compile_program(p, compile_options(*o, p));
       }();
+      bool proved = true;
+      for (size_t k = 0; k < c.kernels.size(); ++k) {
+        Compilation& kernel = c.kernels[k];
+        if (!proofs->folder.empty())
+          write_smt(kernel.elaborated, kernel.derivation, proofs->folder,
+                    c.several() ? p.name + "-" + c.name_of(k) : p.name);
+        if (!proofs->z3) continue;
+        Progress progress("proving by z3");
+        proved = prove_by_z3(kernel.elaborated, kernel.derivation) && proved;
+      }
       nlohmann::ordered_json several;
       for (size_t k = 0; k < c.kernels.size(); ++k) {
         const Compilation& kernel = c.kernels[k];
@@ -38,7 +60,7 @@ void add_derive(CLI::App& app, int& status) {
         }
       }
       if (o->json && c.several()) put_json(several);
-      return 0;
+      return proved ? 0 : 1;
     }();
   });
 }

@@ -40,6 +40,7 @@ find_optional() {
   if [ "${1:-}" = test ]; then
     command -v python3 >/dev/null || optional+=(python3)
     python3 -c 'import numpy' 2>/dev/null || optional+=(python3-numpy)
+    command -v z3 >/dev/null || optional+=(z3)
   fi
 }
 

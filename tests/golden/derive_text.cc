@@ -4,6 +4,7 @@
 #include "tests/support/derived.h"
 #include "tests/support/golden.h"
 #include "tilewright/derive/json.h"
+#include "tilewright/derive/smt.h"
 
 namespace tilewright::testing::derive_text_test {
 namespace {
@@ -20,6 +21,15 @@ TEST(DeriveText, Backward) { expect_golden("derive/backward.txt", text(programs:
 TEST(DeriveText, Unsafe) { expect_golden("derive/unsafe_softmax.txt", text(programs::unsafe_softmax, "j")); }
 TEST(DeriveText, Refused) {
   expect_golden("derive/refused.txt", text(programs::with_earlier_maximum("round(u / r)"), "j"));
+}
+
+std::string smt(const std::string& program, const std::string& axis) {
+  Derived x = derived(program, axis);
+  return to_smt(x.program, x.d).at(0).text;
+}
+TEST(DeriveText, Smt) {
+  expect_golden("derive/variance.smt2", smt(programs::variance, "c"));
+  expect_golden("derive/argmax.smt2", smt("axis r, c\ninput x[r, c] : f32\nk[r] = argmax[c](x)\noutput k\n", "c"));
 }
 
 TEST(DeriveText, Json) {

@@ -7,7 +7,9 @@
 
 #include "tests/support/derived.h"
 #include "tilewright/derive/check.h"
+#include "tilewright/driver/prove.h"
 #include "tilewright/expr/simplify.h"
+#include "tilewright/runtime/process.h"
 
 namespace tilewright::testing::derive_mutants_test {
 namespace {
@@ -15,6 +17,11 @@ namespace {
 using derivation::check_identities;
 using derivation::check_merges;
 using derivation::check_outputs;
+
+bool has_z3() {
+  std::string said;
+  return run_command({"z3", "--version"}, said) == 0;
+}
 
 bool rejects(const std::vector<Check>& checks) {
   return std::any_of(checks.begin(), checks.end(), [](const Check& c) { return !c.passed; });
@@ -187,6 +194,20 @@ TEST_P(Mutants, OfFinishesAndLiftsAreRejected) {
   }
 }
 
+/// z3 proves every state and refutes every mutant of its repairs.
+TEST_P(Mutants, OfRepairsAreRefutedByZ3) {
+  if (!has_z3()) GTEST_SKIP() << "z3 is not installed";
+  auto [text, axis] = GetParam();
+  Derived x = derived(*text, axis);
+  const Sym stream = x.program.axis(axis)->index;
+  EXPECT_FALSE(rejects(ask_z3(to_smt(x.state(), stream, "the state"))));
+  for (const Mutant& m : mutants(x.state())) {
+    const std::vector<Check> answers = ask_z3(to_smt(m.state, stream, m.what));
+    EXPECT_TRUE(std::any_of(answers.begin(), answers.end(), [](const Check& c) { return c.detail == "sat"; }))
+        << m.what;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     States, Mutants,
     ::testing::Values(std::pair{&programs::softmax, "j"}, std::pair{&programs::causal, "j"},
@@ -200,8 +221,13 @@ TEST(IndexMutants, OfAnIndexAreRejected) {
   EXPECT_FALSE(rejects(check_identities(x.state(), stream)));
   for (const Mutant& m : mutants(x.state())) {
     if (m.what.find("points exchanged") != std::string::npos) continue;  // equality does not tell them apart
-    EXPECT_TRUE(rejects(check_identities(x.state().components.size() ? m.state : x.state(), stream)))
-        << m.what;
+    EXPECT_TRUE(rejects(check_identities(m.state, stream))) << m.what;
+    if (has_z3()) {
+      EXPECT_TRUE(rejects(ask_z3(to_smt(m.state, stream, m.what)))) << m.what;
+    }
+  }
+  if (has_z3()) {
+    EXPECT_FALSE(rejects(ask_z3(to_smt(x.state(), stream, "an index"))));
   }
 }
 

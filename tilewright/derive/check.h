@@ -14,8 +14,23 @@ struct Small {
 };
 void prove(Derivation& d, const Small* small);
 
-/// By expressions, over the reals: closure φ_a(c, ρ') = Σ_b H_ab φ_b(c, ρ), distributivity H(t ⊕ t') = H t ⊕ H t', identity H(ρ, ρ) = 1,
-/// composition H(ρ', ρ'') H(ρ, ρ') = H(ρ, ρ'').
+/// What a state must satisfy, over real variables: `left` = `right` for each equation, where `assumptions` hold.
+struct Identity {
+  struct Equation {
+    Expr left, right;
+  };
+  std::string what;  ///< "closure of o"
+  std::vector<Equation> equations;
+  std::vector<Expr> assumptions;
+  bool by_cases = false;  ///< decided by enumerating the orders of the values, since the equations hold choices
+  std::string fault;      ///< why it fails for a reason that is no equation, or in a case; else empty
+  std::vector<std::pair<Expr, Sym>> stands_for;  ///< what variables of the equations stand for
+};
+/// Closure φ_a(c, ρ') = Σ_b H_ab φ_b(c, ρ), distributivity H(t ⊕ t') = H t ⊕ H t', identity H(ρ, ρ) = 1 and composition
+/// H(ρ', ρ'') H(ρ, ρ') = H(ρ, ρ'') of each component.
+std::vector<Identity> identities(const State& s, Sym axis);
+
+/// By expressions, over the reals: the identities above.
 std::vector<Check> check_identities(const State& s, Sym axis);
 
 /// By random values of everything that varies along the axis, infinities and absent elements included: streams in random chunks and merge trees of

@@ -26,9 +26,9 @@ void proofs(std::string& out, const Derivation& d) {
   std::vector<std::pair<std::string, std::vector<std::string>>> kinds;
   for (const Pass& pass : d.passes) {
     for (const Check& c : pass.state.checks) {
-      size_t of = c.by == "expressions" ? c.what.rfind(" of ") : std::string::npos;
+      size_t of = c.by == "expressions" || c.by == "z3" ? c.what.rfind(" of ") : std::string::npos;
       std::string kind = of == std::string::npos ? c.what : c.what.substr(0, of);
-      std::string key = fmt::format("{:<52}{}", kind, c.by);
+      std::string key = fmt::format("{:<52}{}{}", kind, c.by, c.passed ? "" : " NOT PROVED: " + c.detail);
       auto it = std::find_if(kinds.begin(), kinds.end(), [&](auto& x) { return x.first == key; });
       if (it == kinds.end()) it = kinds.insert(kinds.end(), {key, {}});
       if (of != std::string::npos) it->second.push_back(c.what.substr(of + 4));
@@ -36,7 +36,11 @@ void proofs(std::string& out, const Derivation& d) {
   }
   for (auto& [kind, of] : kinds)
     out += fmt::format("  {}{}\n", kind, of.empty() ? "" : fmt::format("  {}", fmt::join(of, ", ")));
-  out += "  (expressions: proved over the reals; random values: tested in f64)\n";
+  const bool z3 = std::any_of(d.passes.begin(), d.passes.end(), [](const Pass& pass) {
+    const std::vector<Check>& all = pass.state.checks;
+    return std::any_of(all.begin(), all.end(), [](const Check& c) { return c.by == "z3"; });
+  });
+  out += fmt::format("  (expressions{}: proved over the reals; random values: tested in f64)\n", z3 ? ", z3" : "");
 }
 
 }  // namespace
