@@ -74,14 +74,18 @@ bool is_large(const TileKernel& k, const Tile& t) {
 /// at the same time elsewhere.
 bool merge_one(TileKernel& k) {
   Lifetime lifetime(k);
-  std::vector<std::pair<const Stmt*, std::set<Sym>>> during;
-  for_each_stmt(k.body, [&](const Stmt& s) { during.emplace_back(&s, lifetime.during(s)); });
+  std::vector<std::pair<const Stmt*, std::set<Sym>>> during;  // found for the first candidate
+  const auto live_during = [&]() -> const auto& {
+    if (during.empty())
+      for_each_stmt(k.body, [&](const Stmt& s) { during.emplace_back(&s, lifetime.during(s)); });
+    return during;
+  };
   Sym from, to;
-  for (const auto& [stmt, live] : during) {
-    auto* map = std::get_if<Map>(&stmt->node);
-    if (!map || from) continue;
+  for_each_stmt(k.body, [&](const Stmt& stmt) {
+    auto* map = std::get_if<Map>(&stmt.node);
+    if (!map || from) return;
     const Tile& target = k.tile(map->tile);
-    if (target.use == Tile::Use::Operand) continue;
+    if (target.use == Tile::Use::Operand) return;
     std::vector<Sym> sources = tiles_read(k, map->value);
     if (map->masked)
       for (Sym s : tiles_read(k, map->masked))
@@ -93,19 +97,19 @@ bool merge_one(TileKernel& k) {
         continue;
       if (source.use == Tile::Use::State && target.use == Tile::Use::State) continue;
       bool apart = true;
-      for (const auto& [other, there] : during) {
+      for (const auto& [other, there] : live_during()) {
         bool both = there.count(s) && there.count(map->tile);
-        if (both && other != stmt && !inner_body(*other)) apart = false;
+        if (both && other != &stmt && !inner_body(*other)) apart = false;
       }
       // After the map the source must be dead, or both would hold different values.
-      if (!apart || lifetime.after(*stmt).count(s)) continue;
+      if (!apart || lifetime.after(stmt).count(s)) continue;
       if (target.use == Tile::Use::State)
         from = s, to = map->tile;
       else
         from = map->tile, to = s;
       break;
     }
-  }
+  });
   if (!from) return false;
   rename_tile(k, from, to);
   return true;
