@@ -445,15 +445,18 @@ output O
        const Run run{kCausal, heads(2, 2, 3, 40, 90), {}, {}, {}};
        const HostArray first = outputs_of(t, run).at("O");
        const Program p = parse_program(std::make_shared<SourceText>(SourceText{"case.tw", kCausal}));
-       CompileOptions o;
-       o.target = t;
-       SessionOptions s;
-       s.sizes = run.sizes;
-       Session session(p, o, s);
-       for (int n = 0; n < 30; ++n) {
-         session.run(0, 1);
-         const HostArray& again = session.outputs().at("O");
-         ASSERT_EQ(std::memcmp(first.data.get(), again.data.get(), size_t(first.elements() * 4)), 0) << n;
+       for (int threads : {0, 1}) {
+         CompileOptions o;
+         o.target = t;
+         o.threads = threads;
+         SessionOptions s;
+         s.sizes = run.sizes;
+         Session session(p, o, s);
+         for (int n = 0; n < (threads == 0 ? 29 : 1); ++n) {
+           session.run(0, 1);
+           const HostArray& again = session.outputs().at("O");
+           ASSERT_EQ(std::memcmp(first.data.get(), again.data.get(), size_t(first.elements() * 4)), 0) << n;
+         }
        }
      }},
     {"NonFiniteValuesBehindACausalEdge",
