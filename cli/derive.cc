@@ -3,6 +3,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "tilewright/derive/json.h"
+#include "tilewright/derive/latex.h"
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/prove.h"
 
@@ -10,7 +11,7 @@ namespace tilewright::cli {
 
 void add_derive(CLI::App& app, int& status) {
   struct Proofs {
-    bool z3 = false;
+    bool z3 = false, latex = false;
     std::string folder;
   };
   auto o = std::make_shared<Options>();
@@ -19,15 +20,19 @@ void add_derive(CLI::App& app, int& status) {
       app.add_subcommand("derive", "print the streaming state that the definition has, and what proves it");
   add_program(*verb, *o);
   add_json(*verb, o->json);
-  verb->add_flag("--prove", proofs->z3,
-                 "prove the identities of each state a second time, by z3; exit status 1 if one is not proved");
-  verb->add_option("--smt", proofs->folder,
-                   "write the identities into this folder as SMT-LIB files, on which any solver must answer unsat")
+  verb->add_flag("--latex", proofs->latex, "print LaTeX for a paper (amsmath) instead of text")
+      ->excludes("--json");
+  verb->add_flag(
+      "--prove", proofs->z3,
+      "prove the identities of each state a second time, by z3; exit status 1 if one is not proved");
+  verb->add_option(
+          "--smt", proofs->folder,
+          "write the identities into this folder as SMT-LIB files, on which any solver must answer unsat")
       ->type_name("DIR");
-  add_examples(*verb,
-               {"tilewright derive examples/layernorm_matmul.tw",
-                "tilewright derive examples/pf_causal.tw --json",
-                "tilewright derive examples/layernorm_matmul.tw --prove --smt proofs", "tilewright derive PROGRAM.tw --stream j"});
+  add_examples(*verb, {"tilewright derive examples/layernorm_matmul.tw",
+                       "tilewright derive examples/pf_causal.tw --json",
+                       "tilewright derive examples/layernorm_matmul.tw --prove --smt proofs",
+                       "tilewright derive PROGRAM.tw --stream j"});
   verb->callback([o, proofs, &status] {
     status = [&] {
       std::map<std::string, int64_t> sizes;
@@ -49,7 +54,9 @@ void add_derive(CLI::App& app, int& status) {
       nlohmann::ordered_json several;
       for (size_t k = 0; k < c.kernels.size(); ++k) {
         const Compilation& kernel = c.kernels[k];
-        if (!o->json) {
+        if (proofs->latex) {
+          put(heading(c, k, "%") + to_latex(kernel.elaborated, kernel.derivation));
+        } else if (!o->json) {
           put(heading(c, k, "#") + to_text(kernel.elaborated, kernel.derivation));
         } else if (!c.several()) {
           put_json(to_json(kernel.elaborated, kernel.derivation));

@@ -62,13 +62,15 @@ TEST_F(CommandErrors, ProofsWithoutAProver) {
       tilewright({"derive", "s.tw", "--prove"}, folder, {{"TILEWRIGHT_Z3", "no-such-prover"}});
   EXPECT_EQ(r.status, 2);
   EXPECT_EQ(r.out, "");
-  EXPECT_EQ(r.err,
-            "error: z3 cannot be started: `no-such-prover`\n  help: install it (on Debian: apt-get install z3) or "
-            "name it in the environment variable TILEWRIGHT_Z3\n");
+  EXPECT_EQ(
+      r.err,
+      "error: z3 cannot be started: `no-such-prover`\n  help: install it (on Debian: apt-get install z3) or "
+      "name it in the environment variable TILEWRIGHT_Z3\n");
   EXPECT_EQ(refused({"derive", "s.tw", "--smt", "s.tw/proofs"}),
             "error: cannot write s.tw/proofs/s-1.smt2\n  help: give --smt a folder that can be written to\n");
   // A prover that proves nothing: what it says stands in the text, and the status is 1.
-  write(folder + "/doubter", "#!/bin/sh\ngrep '^(echo' \"$3\" | sed 's/(echo \"\\(.*\\)\")/\\1\\nunknown/'\n");
+  write(folder + "/doubter",
+        "#!/bin/sh\ngrep '^(echo' \"$3\" | sed 's/(echo \"\\(.*\\)\")/\\1\\nunknown/'\n");
   std::filesystem::permissions(folder + "/doubter", std::filesystem::perms::owner_all);
   const CommandResult doubted =
       tilewright({"derive", "s.tw", "--prove"}, folder, {{"TILEWRIGHT_Z3", folder + "/doubter"}});

@@ -4,6 +4,7 @@
 #include "tests/support/derived.h"
 #include "tests/support/golden.h"
 #include "tilewright/derive/json.h"
+#include "tilewright/derive/latex.h"
 #include "tilewright/derive/smt.h"
 
 namespace tilewright::testing::derive_text_test {
@@ -29,7 +30,15 @@ std::string smt(const std::string& program, const std::string& axis) {
 }
 TEST(DeriveText, Smt) {
   expect_golden("derive/variance.smt2", smt(programs::variance, "c"));
-  expect_golden("derive/argmax.smt2", smt("axis r, c\ninput x[r, c] : f32\nk[r] = argmax[c](x)\noutput k\n", "c"));
+  expect_golden("derive/argmax.smt2",
+                smt("axis r, c\ninput x[r, c] : f32\nk[r] = argmax[c](x)\noutput k\n", "c"));
+}
+
+TEST(DeriveText, Latex) {
+  Derived x = derived(programs::causal, "j");
+  expect_golden("derive/causal.tex", to_latex(x.program, x.d));
+  Derived y = derived(programs::layernorm, "c");
+  expect_golden("derive/layernorm.tex", to_latex(y.program, y.d));
 }
 
 TEST(DeriveText, Json) {

@@ -49,8 +49,12 @@ class Identities {
 
   Identity& report(const std::string& what, size_t a, std::vector<Identity::Equation> equations,
                    bool fine = true, const std::string& fault = {}) {
-    out_.push_back({fmt::format("{} of {}", what, state_.components[a].var.name()), std::move(equations), {},
-                    false, fine ? "" : fault, {}});
+    out_.push_back({fmt::format("{} of {}", what, state_.components[a].var.name()),
+                    std::move(equations),
+                    {},
+                    false,
+                    fine ? "" : fault,
+                    {}});
     return out_.back();
   }
 

@@ -7,6 +7,7 @@
 
 #include "tilewright/derive/cascade.h"
 #include "tilewright/derive/normal_form.h"
+#include "tilewright/expr/latex.h"
 #include "tilewright/program/elaborate.h"
 
 namespace tilewright::derivation {
@@ -35,7 +36,8 @@ std::string position(const Span& s) {
 
 }  // namespace
 
-Readable::Readable(const Program& p, const Derivation& d) : program_(p), d_(d) {
+Readable::Readable(const Program& p, const Derivation& d, Form form)
+    : program_(p), d_(d), latex_(form == Form::Latex) {
   for (const Input& i : p.inputs) own_.push_back({i.sym, {i.axes(), symbol(i.sym.name())}});
   for (const Definition& f : p.definitions) own_.push_back({f.sym, {f.axes, symbol(f.sym.name())}});
   for (const Reduction& r : d.cascade.reductions)
@@ -72,7 +74,7 @@ Readable::Readable(const Program& p, const Derivation& d) : program_(p), d_(d) {
     Expr value = n.value;
     std::vector<Expr> args;
     for (Expr a : value.args()) args.push_back(shortened(a));
-    n.text = to_string(plain(monic(with_args(value, args))));
+    n.text = print(plain(monic(with_args(value, args))));
   }
 }
 
@@ -99,12 +101,33 @@ Expr Readable::plain(Expr e) const {
   });
 }
 
-std::string Readable::operator()(Expr e) const { return to_string(plain(monic(shortened(e)))); }
+std::string Readable::print(Expr e) const { return latex_ ? to_latex(e) : to_string(e); }
+
+std::string Readable::named(const std::string& name) const { return latex_ ? latex_name(name) : name; }
+
+std::string Readable::operator()(Expr e) const { return print(plain(monic(shortened(e)))); }
 
 std::string Readable::indexed(Sym s, const std::vector<Sym>& axes) const {
-  std::string out = s.name();
-  for (size_t k = 0; k < axes.size(); ++k) out += (k ? ", " : "[") + axes[k].name();
-  return axes.empty() ? out : out + "]";
+  std::string out = named(s.name());
+  if (axes.empty()) return out;
+  out = latex_ ? "{" + out + "}_{" : out + "[";
+  for (size_t k = 0; k < axes.size(); ++k) out += (k ? ", " : "") + named(axes[k].name());
+  return out + (latex_ ? "}" : "]");
+}
+
+/// The body reduced over the streamed axis, over the elements that are present.
+std::string Readable::reduced(Reducer r, Expr body, Expr present) const {
+  const Sym x = d_.cascade.axis;
+  std::string out = latex_ ? to_latex(reduce(r, {x}, plain(monic(shortened(body)))))
+                           : fmt::format("{}[{}]({})", name(r), x.name(), (*this)(body));
+  if (present && !is_true(present))
+    out += fmt::format("{}{}", latex_ ? "\\quad\\text{where } " : " where ", (*this)(present));
+  return out;
+}
+
+std::string Readable::extremum(const char* which, const std::string& a, const std::string& b) const {
+  return latex_ ? fmt::format("\\operatorname{{{}}}({}, {})", which, a, b)
+                : fmt::format("{}({}, {})", which, a, b);
 }
 
 std::vector<std::pair<std::string, std::string>> Readable::legend() const {
@@ -113,10 +136,7 @@ std::vector<std::pair<std::string, std::string>> Readable::legend() const {
   return out;
 }
 
-std::string Readable::held(const Component& c) const {
-  std::string what = fmt::format("{}[{}]({})", name(c.combine), d_.cascade.axis.name(), (*this)(c.lift));
-  return is_true(c.present) ? what : fmt::format("{} where {}", what, (*this)(c.present));
-}
+std::string Readable::held(const Component& c) const { return reduced(c.combine, c.lift, c.present); }
 
 /// Σ factor · component of `side`, each point read as `side` has it and ρ' as `target`.
 std::string Readable::in_terms(const std::vector<RepairTerm>& row, const State& s, const std::string& side,
@@ -131,11 +151,11 @@ std::string Readable::in_terms(const std::vector<RepairTerm>& row, const State& 
       }
       return x;
     });
-    std::string component = s.components[size_t(t.component)].var.name() + side;
+    std::string component = named(s.components[size_t(t.component)].var.name() + side);
     bool one = t.factor.is_constant(1);
-    std::string f = one ? "" : to_string(plain(factor));
+    std::string f = one ? "" : print(plain(factor));
     if (factor.is(Op::Add) || factor.is(Op::Sub)) f = "(" + f + ")";
-    out += (out.empty() ? "" : " + ") + (one ? component : f + " * " + component);
+    out += (out.empty() ? "" : " + ") + (one ? component : f + (latex_ ? "\\," : " * ") + component);
   }
   return out;
 }
@@ -143,29 +163,32 @@ std::string Readable::in_terms(const std::vector<RepairTerm>& row, const State& 
 PointText Readable::point(const Point& p) const {
   PointText t;
   t.name = indexed(p.var, p.axes);
-  std::string u = (*this)(p.u), now = p.var.name();
+  const std::string u = (*this)(p.u), now = named(p.var.name()), next = named(p.var.name() + "'");
+  const std::string shown = latex_ ? "$" + u + "$" : u;
   switch (p.kind) {
     case Point::Kind::Maximum:
-      t.meaning = fmt::format("the maximum of {} so far", u);
-      t.moves = fmt::format("{}' = max({}, max[{}]({}))", now, now, d_.cascade.axis.name(), u);
+      t.meaning = fmt::format("the maximum of {} so far", shown);
+      t.moves = fmt::format("{} = {}", next, extremum("max", now, reduced(Reducer::Max, p.u, {})));
       break;
     case Point::Kind::Minimum:
-      t.meaning = fmt::format("the minimum of {} so far", u);
-      t.moves = fmt::format("{}' = min({}, min[{}]({}))", now, now, d_.cascade.axis.name(), u);
+      t.meaning = fmt::format("the minimum of {} so far", shown);
+      t.moves = fmt::format("{} = {}", next, extremum("min", now, reduced(Reducer::Min, p.u, {})));
       break;
     case Point::Kind::Mean: {
       const State* home = nullptr;
       for (const Pass& pass : d_.passes)
         for (const Point& q : pass.state.points)
           if (q.var == p.var) home = &pass.state;
-      t.meaning = fmt::format("the mean of {} so far", u);
-      t.moves = fmt::format("{}' = {} + {} / {}, the chunk included", now, now,
-                            home->components[size_t(p.sum)].var.name(),
-                            home->components[size_t(p.weight)].var.name());
+      t.meaning = fmt::format("the mean of {} so far", shown);
+      t.moves =
+          fmt::format("{} = {} + {} / {}{}", next, now, named(home->components[size_t(p.sum)].var.name()),
+                      named(home->components[size_t(p.weight)].var.name()),
+                      latex_ ? "\\text{, the chunk included}" : ", the chunk included");
       break;
     }
   }
-  if (!is_true(p.present)) t.moves += fmt::format("  where {}", (*this)(p.present));
+  if (!is_true(p.present))
+    t.moves += fmt::format("{}{}", latex_ ? "\\quad\\text{where } " : "  where ", (*this)(p.present));
   if (p.exponential)
     t.may_lag = p.may_lag ? fmt::format("may lag: no output depends on which point was used")
                           : fmt::format("moves with the maximum: an output depends on it");
@@ -175,13 +198,11 @@ PointText Readable::point(const Point& p) const {
 ReductionText Readable::reduction(size_t k) const {
   const Reduction& r = d_.cascade.reductions[k];
   const State& s = d_.passes[size_t(r.pass) - 1].state;
-  const std::string x = d_.cascade.axis.name();
   ReductionText t;
   t.pass = r.pass;
   t.result = indexed(r.result, r.axes);
   t.where = position(r.span);
-  t.definition = fmt::format("{}[{}]({})", name(r.reducer), x, (*this)(r.body));
-  if (!is_true(r.present)) t.definition += fmt::format(" where {}", (*this)(r.present));
+  t.definition = reduced(r.reducer, r.body, r.present);
   std::set<std::string> held_at;
   std::set<std::string> by;
   const std::vector<int>& family = d_.family[k];
@@ -190,11 +211,14 @@ ReductionText Readable::reduction(size_t k) const {
     t.family.push_back((*this)(own.lift));
     t.state.push_back(fmt::format("{} = {}", indexed(own.var, own.axes), held(own)));
     bool moves = own.repair.size() > 1 || !own.repair[0].factor.is_constant(1);
-    if (moves) t.repair.push_back(fmt::format("{}' = {}", own.var.name(), in_terms(own.repair, s, "", "'")));
+    if (moves)
+      t.repair.push_back(
+          fmt::format("{} = {}", named(own.var.name() + "'"), in_terms(own.repair, s, "", "'")));
     std::string l = in_terms(own.repair, s, "_a", "*"), r2 = in_terms(own.repair, s, "_b", "*");
     bool sum = own.combine == Reducer::Sum;
-    t.merge.push_back(sum ? fmt::format("{}* = {} + {}", own.var.name(), l, r2)
-                          : fmt::format("{}* = {}({}, {})", own.var.name(), name(own.combine), l, r2));
+    const std::string merged = named(own.var.name() + "*");
+    t.merge.push_back(sum ? fmt::format("{} = {} + {}", merged, l, r2)
+                          : fmt::format("{} = {}", merged, extremum(name(own.combine), l, r2)));
     for (Sym v : tensors_read(own.lift))
       for (const Point& p : s.points)
         if (p.var == v) held_at.insert(p.var.name());
@@ -207,9 +231,12 @@ ReductionText Readable::reduction(size_t k) const {
     for (Sym v : tensors_read(d_.finish[k])) {
       for (const Point& p : s.points) {
         if (p.var != v) continue;
-        t.state.push_back(fmt::format("the point {}", indexed(p.var, p.axes)));
+        t.state.push_back(
+            fmt::format("{}{}", latex_ ? "\\text{the point } " : "the point ", indexed(p.var, p.axes)));
         const char* f = p.kind == Point::Kind::Minimum ? "min" : "max";
-        t.merge.push_back(fmt::format("{}* = {}({}_a, {}_b)", p.var.name(), f, p.var.name(), p.var.name()));
+        const std::string var = p.var.name();
+        t.merge.push_back(
+            fmt::format("{} = {}", named(var + "*"), extremum(f, named(var + "_a"), named(var + "_b"))));
       }
     }
   }

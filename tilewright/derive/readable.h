@@ -1,4 +1,4 @@
-// Inside of derive/ only: a derivation in words, for the text and the JSON form.
+// Inside of derive/ only: a derivation in words, for the text, the JSON and the LaTeX form.
 #pragma once
 #include "tilewright/derive/family.h"
 
@@ -19,7 +19,8 @@ struct PointText {
 /// Expressions with short names: reads at a tensor's own axes are its name alone, and what a definition of the program says is that definition's name.
 class Readable {
  public:
-  Readable(const Program& p, const Derivation& d);
+  enum class Form { Text, Latex };  ///< expressions in the language's syntax, or in LaTeX's mathematics
+  Readable(const Program& p, const Derivation& d, Form form = Form::Text);
   std::string operator()(Expr e) const;
   ReductionText reduction(size_t k) const;
   PointText point(const Point& p) const;
@@ -30,13 +31,18 @@ class Readable {
  private:
   Expr shortened(Expr e) const;
   Expr plain(Expr e) const;
+  std::string print(Expr e) const;
+  std::string named(const std::string& name) const;
   std::string indexed(Sym s, const std::vector<Sym>& axes) const;
+  std::string reduced(Reducer r, Expr body, Expr present) const;
+  std::string extremum(const char* which, const std::string& a, const std::string& b) const;
   std::string held(const Component& c) const;
   std::string in_terms(const std::vector<RepairTerm>& row, const State& s, const std::string& side,
                        const std::string& target) const;
 
   const Program& program_;
   const Derivation& d_;
+  const bool latex_;
   struct Name {
     Expr value;
     Sym shown;

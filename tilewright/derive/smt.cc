@@ -154,7 +154,8 @@ class Script {
     if (!added) return at->second;
     std::string name;
     if (e.is(Op::Symbol)) {
-      for (char c : e->sym.name()) name += c == '\'' ? "_next" : std::string(isalnum(c) || c == '_' ? 1 : 0, c);
+      for (char c : e->sym.name())
+        name += c == '\'' ? "_next" : std::string(isalnum(c) || c == '_' ? 1 : 0, c);
       name = name.empty() || isdigit(name[0]) ? "x" + name : name;
       const int same = ++names_[name];
       if (same > 1) name += fmt::format("_{}", same);
@@ -207,8 +208,7 @@ class Script {
       }
       const Expr base = simplify(derivation::product_of(others));
       const auto& [value, inverse] = base_of(base);
-      factors.push_back(
-          repeated(count.num() < 0 ? inverse : value, std::abs(count.num())));
+      factors.push_back(repeated(count.num() < 0 ? inverse : value, std::abs(count.num())));
     }
     return factors.empty() ? "1.0" : factors.size() == 1 ? factors[0] : call("*", factors);
   }
@@ -249,9 +249,9 @@ SmtFile to_smt(const State& s, Sym axis, const std::string& heading) {
 std::vector<SmtFile> to_smt(const Program& p, const Derivation& d) {
   std::vector<SmtFile> out;
   for (size_t k = 0; k < d.passes.size(); ++k)
-    out.push_back(to_smt(d.passes[k].state, d.cascade.axis,
-                         fmt::format("{} over {}, pass {} of {}", p.name, d.cascade.axis.name(), k + 1,
-                                     d.passes.size())));
+    out.push_back(to_smt(
+        d.passes[k].state, d.cascade.axis,
+        fmt::format("{} over {}, pass {} of {}", p.name, d.cascade.axis.name(), k + 1, d.passes.size())));
   return out;
 }
 

@@ -45,11 +45,11 @@ std::vector<Check> ask_z3(const SmtFile& file) {
   constexpr int milliseconds = 10000;
   const Temporary script(file.text);
   std::string answers;
-  const int status =
-      run_command({z3(), "-smt2", fmt::format("-t:{}", milliseconds), script.path}, answers);
+  const int status = run_command({z3(), "-smt2", fmt::format("-t:{}", milliseconds), script.path}, answers);
   if (status == -1 || status == 127)
-    throw UserError(Span{}, fmt::format("z3 cannot be started: `{}`", z3()),
-                    "install it (on Debian: apt-get install z3) or name it in the environment variable TILEWRIGHT_Z3");
+    throw UserError(
+        Span{}, fmt::format("z3 cannot be started: `{}`", z3()),
+        "install it (on Debian: apt-get install z3) or name it in the environment variable TILEWRIGHT_Z3");
   std::vector<Check> out;
   std::istringstream lines(answers);
   std::string said;
