@@ -78,7 +78,7 @@ Expr random_condition(std::mt19937& gen, const Setting& s, int depth) {
 
 TEST(MaskBounds, HoldEveryPresentElement) {
   std::mt19937 gen(7);
-  int64_t plain = 0, skipped = 0, tested = 0;
+  int64_t plain = 0, skipped = 0, tested = 0, bounded = 0;
   for (int round = 0; round < 700; ++round) {
     int64_t chunk = 1 + below(gen, 5);
     Setting s(1 + below(gen, 5), chunk, below(gen, 3) ? 0 : chunk * (1 + below(gen, 3)));
@@ -98,6 +98,7 @@ TEST(MaskBounds, HoldEveryPresentElement) {
           const int64_t from = part * s.split, to = s.split ? std::min(from + s.split, nj) : nj;
           const int64_t begin = evaluate_integer(b.begin, integers),
                         limit = evaluate_integer(b.limit, integers);
+          const int64_t stop = b.stop ? evaluate_integer(b.stop, integers) : 0;
           const int64_t full_begin = evaluate_integer(b.full_begin, integers),
                         full_end = evaluate_integer(b.full_end, integers);
           std::string where =
@@ -122,7 +123,12 @@ TEST(MaskBounds, HoldEveryPresentElement) {
                   Reader reader = [&](Sym, const std::vector<int64_t>& at) {
                     return double(table.at(size_t(at[0])));
                   };
-                  there += evaluate(present, values, reader) != 0;
+                  const bool here = evaluate(present, values, reader) != 0;
+                  there += here;
+                  if (here && b.stop) {
+                    ASSERT_LT(j, stop) << where;
+                    ++bounded;
+                  }
                 }
             const bool visited = q >= begin && q < limit, full = q >= full_begin && q < full_end;
             if (there > 0) {
@@ -140,6 +146,7 @@ TEST(MaskBounds, HoldEveryPresentElement) {
   EXPECT_GT(plain, 1000);
   EXPECT_GT(skipped, 1000);
   EXPECT_GT(tested, 1000);
+  EXPECT_GT(bounded, 1000);
 }
 
 TEST(MaskBounds, CausalIsExact) {
@@ -155,6 +162,7 @@ TEST(MaskBounds, CausalIsExact) {
         EXPECT_EQ(evaluate_integer(b.begin, v), 0);
         EXPECT_EQ(evaluate_integer(b.limit, v), last < 0 ? 0 : last / 3 + 1);
         EXPECT_EQ(evaluate_integer(b.full_end, v), first + 1 < 0 ? 0 : (first + 1) / 3);
+        EXPECT_EQ(evaluate_integer(b.stop, v), last + 1);
       }
 }
 

@@ -89,16 +89,19 @@ class Builder {
       if (presents.size() > 1) {
         const MaskBounds of_some = analyse_mask(some, k, b.stream());
         const MaskBounds of_every = analyse_mask(every, k, b.stream());
-        bounds = {
-            of_some.begin, max(of_some.begin, min(of_every.full_begin, of_some.limit)), {}, of_some.limit};
+        bounds = {of_some.begin,
+                  max(of_some.begin, min(of_every.full_begin, of_some.limit)),
+                  {},
+                  of_some.limit,
+                  of_some.stop};
         bounds.full_end = max(bounds.full_begin, min(of_every.full_end, of_some.limit));
       }
     }
-    for (Expr* e : {&bounds.begin, &bounds.full_begin, &bounds.full_end, &bounds.limit})
-      *e = simplify(bake(p_.axes, *e));
+    for (Expr* e : {&bounds.begin, &bounds.full_begin, &bounds.full_end, &bounds.limit, &bounds.stop})
+      if (*e) *e = simplify(bake(p_.axes, *e));
     std::vector<Segment> parts;
     auto part = [&](Expr lo, Expr hi, bool masked) {
-      if (lo != hi) parts.push_back({lo, hi, masked});
+      if (lo != hi) parts.push_back({lo, hi, masked, masked ? bounds.stop : Expr()});
     };
     part(bounds.begin, bounds.full_begin, true);
     part(bounds.full_begin, bounds.full_end, false);
@@ -139,7 +142,7 @@ class Builder {
     out_.workspaces.push_back(std::move(w));
     const std::vector<Sym> x = table.bounds;
     b.kernel().chunk_tables.push_back(std::move(table));
-    return {x[0], x[1], x[2], x[3]};
+    return {x[0], x[1], x[2], x[3], {}};
   }
 
   DType dtype_of(const KernelBuilder& b, Expr value) const {

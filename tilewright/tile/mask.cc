@@ -6,6 +6,7 @@
 // and c = −a < 0 (j bounded above by rest/a)
 //     chunk q may hold present elements   when a·q·C <= hi                q < hi // (a·C) + 1
 //     chunk q is wholly present           when a·(q·C + C − 1) <= lo      q < (lo + a) // (a·C)
+//     element j may be present            when a·j <= hi                  j < hi // a + 1
 // and with c = a > 0 (j bounded below by −rest/a)
 //     chunk q may hold present elements   when −hi <= a·(q·C + C − 1)     q >= (−hi + a − 1) // a // C
 //     chunk q is wholly present           when −lo <= a·q·C               q >= ceil(−lo / (a·C))
@@ -28,6 +29,7 @@ class Analysis {
     Expr begin, limit;          ///< null: no bound
     Expr full_begin, full_end;  ///< null: no bound
     bool any_full = true;       ///< false: no chunk is known to be wholly present
+    Expr stop;                  ///< an element; null: no bound
   };
 
   Chunks of(Expr present) {
@@ -58,8 +60,9 @@ class Analysis {
   static Expr join(Expr a, Expr b, Expr (*f)(Expr, Expr)) { return a && b ? f(a, b) : a ? a : b; }
 
   static Chunks both(const Chunks& a, const Chunks& b) {
-    return {join(a.begin, b.begin, max), join(a.limit, b.limit, min), join(a.full_begin, b.full_begin, max),
-            join(a.full_end, b.full_end, min), a.any_full && b.any_full};
+    return {
+        join(a.begin, b.begin, max),       join(a.limit, b.limit, min), join(a.full_begin, b.full_begin, max),
+        join(a.full_end, b.full_end, min), a.any_full && b.any_full,    join(a.stop, b.stop, min)};
   }
 
   Chunks conjunction(const std::vector<Expr>& args) {
@@ -71,12 +74,13 @@ class Analysis {
   /// The hull of what may be present. Wholly present chunks of two conditions are joined where both reach
   /// down to the first chunk; else those of one condition that has any are taken.
   Chunks disjunction(const std::vector<Expr>& args) {
-    if (args.empty()) return {{}, 0, {}, 0, true};
+    if (args.empty()) return {{}, 0, {}, 0, true, 0};
     Chunks all = of(args[0]);
     for (size_t i = 1; i < args.size(); ++i) {
       Chunks c = of(args[i]);
       all.begin = all.begin && c.begin ? min(all.begin, c.begin) : Expr();
       all.limit = all.limit && c.limit ? max(all.limit, c.limit) : Expr();
+      all.stop = all.stop && c.stop ? max(all.stop, c.stop) : Expr();
       if (!all.any_full) {
         all.full_begin = c.full_begin, all.full_end = c.full_end, all.any_full = c.any_full;
       } else if (c.any_full && !all.full_begin && !c.full_begin) {
@@ -99,8 +103,9 @@ class Analysis {
     int64_t chunk = stream_.block;
     if (a > (int64_t(1) << 30)) return tested();
     if (coefficient->num() < 0)
-      return {{}, floordiv(rest->hi, a * chunk) + 1, {}, floordiv(rest->lo + a, a * chunk), true};
-    return {floordiv(-rest->hi + (a - 1), a * chunk), {}, ceildiv(-rest->lo, a * chunk), {}, true};
+      return {{},   floordiv(rest->hi, a * chunk) + 1, {}, floordiv(rest->lo + a, a * chunk),
+              true, floordiv(rest->hi, a) + 1};
+    return {floordiv(-rest->hi + (a - 1), a * chunk), {}, ceildiv(-rest->lo, a * chunk), {}, true, {}};
   }
 
   std::optional<IndexRange> range(Expr e) const {
@@ -162,7 +167,9 @@ MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& str
     b.full_end = max(b.full_end, b.full_begin);
     if (c.full_begin || c.begin) b.full_end = min(b.full_end, b.limit);
   }
-  for (Expr* e : {&b.begin, &b.full_begin, &b.full_end, &b.limit}) *e = simplify(*e);
+  b.stop = c.stop;
+  for (Expr* e : {&b.begin, &b.full_begin, &b.full_end, &b.limit, &b.stop})
+    if (*e) *e = simplify(*e);
   return b;
 }
 

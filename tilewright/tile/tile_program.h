@@ -79,10 +79,11 @@ struct Reduce {
   Expr masked;
   bool accumulate = false;
 };
-/// One range of chunk numbers, masked or plain.
+/// One range of chunk numbers, masked or plain. `stop`: elements of the axis from there on are absent for the whole block (null: not known).
 struct Segment {
   Expr lo, hi;
   bool masked = false;
+  Expr stop;
 };
 /// for each segment in order, for counter in [lo, hi): body. A resident axis has one chunk and one masked segment.
 struct Loop {
@@ -163,6 +164,7 @@ std::string print(const Program& p, const TileProgram& t, bool canonical = false
 /// are wholly present and inside the array. Expressions over grid counters and sizes; begin <= full_begin <= full_end <= limit for all values.
 struct MaskBounds {
   Expr begin, full_begin, full_end, limit;
+  Expr stop;  ///< elements from there on are absent (null: not known)
 };
 MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& stream);
 

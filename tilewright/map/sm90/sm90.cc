@@ -38,7 +38,7 @@ struct LiteralSizes {
   void operator()(Dot& s) const { s.present = (*this)(s.present); }
   void operator()(Reduce& s) const { s.value = (*this)(s.value), s.masked = (*this)(s.masked); }
   void operator()(Loop& s) const {
-    for (Segment& g : s.segments) g.lo = (*this)(g.lo), g.hi = (*this)(g.hi);
+    for (Segment& g : s.segments) g.lo = (*this)(g.lo), g.hi = (*this)(g.hi), g.stop = (*this)(g.stop);
     (*this)(s.body);
   }
   void operator()(When& s) const {
