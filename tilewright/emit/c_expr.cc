@@ -173,6 +173,8 @@ CValue CPrinter::call(Op op, CKind kind, std::vector<CValue> args) {
   return out;
 }
 
+CValue CPrinter::function(Op op, Expr, CValue v) { return call(op, CKind::Real, {std::move(v)}); }
+
 CValue CPrinter::value(Expr e) {
   if (depth_ == 0 && !share_.empty()) count_uses(e);
   ++depth_;
@@ -235,7 +237,7 @@ CValue CPrinter::print_node(Expr e) {
     case Op::Div: return product({a[0], pow(a[1], -1)}, false);
     case Op::Pow: return power(a[0], a[1]);
     case Op::Exp:
-      if (auto base2 = without_log2(a[0])) return call(Op::Exp2, CKind::Real, {print_real(*base2)});
+      if (auto base2 = without_log2(a[0])) return function(Op::Exp2, *base2, print_real(*base2));
       [[fallthrough]];
     case Op::Exp2:
     case Op::Log:
@@ -244,7 +246,7 @@ CValue CPrinter::print_node(Expr e) {
     case Op::Rsqrt:
     case Op::Tanh:
     case Op::Sigmoid:
-    case Op::Erf: return call(e.op(), CKind::Real, {print_real(a[0])});
+    case Op::Erf: return function(e.op(), a[0], print_real(a[0]));
     case Op::Floor:
     case Op::Round: {
       CValue v = print(a[0]);

@@ -122,6 +122,11 @@ class CPrinter {
   /// zero).
   virtual bool harmless(Expr e) const;
 
+  /// A function of one real, `v` being the printed argument.
+  virtual CValue function(Op op, Expr argument, CValue v);
+  /// Declarations of temporaries so far.
+  const std::vector<std::string>& declared() const { return declarations_; }
+
   /// An integer expression where a real is wanted; `v` is the printed integer.
   virtual CValue real_of_integer(Expr e, CValue v);
 

@@ -176,7 +176,10 @@ void CppKernel::begin(const Frame& frame, Sym lane) {
     if (f.origin == Expr(f.axis)) continue;  // one element, whose index is defined outside
     CppAxis a;
     a.axis = f.axis;
-    a.origin = !f.origin || f.origin.is_constant(0) ? "" : print_.integer(f.origin);
+    if (f.origin && !f.origin.is_constant(0)) {
+      const CValue origin = print_.as(print_.value(f.origin), CKind::Integer);
+      a.origin = CPrinter::wrap(origin, c_precedence::primary);
+    }
     a.extent = print_.integer(f.extent);
     axes.push_back(std::move(a));
   }
@@ -214,8 +217,29 @@ void CppKernel::close_vectors(Sym lane) {
   if (lane && panel_of(lane) != width_) out_.close();
 }
 
-void CppKernel::declarations() {
-  for (const std::string& d : print_.take_declarations()) out_.line(d);
+CppKernel::Vectors CppKernel::panel_vectors(Sym lane) {
+  const int64_t panel = lane ? panel_of(lane) : 0;
+  return {panel ? int(panel / width_) : 1, "c", [this, lane] { open_vectors(lane); },
+          [this, lane] { close_vectors(lane); }};
+}
+
+std::string CppKernel::in_step(const Vectors& v, const std::function<std::string()>& value) {
+  print_.share("t");
+  if (v.count > 1) print_.stage(v.index);
+  const std::string text = value();
+  const std::vector<std::string> temporaries = print_.take_declarations();
+  print_.share("");
+  for (const CppPrinter::Stage& s : print_.take_stages()) {
+    out_.line(fmt::format("vf {}[{}];", s.array, v.count));
+    v.open();
+    for (const std::string& t : s.declarations) out_.line(t);
+    out_.line(fmt::format("{}[{}] = {};", s.array, v.index, s.argument));
+    v.close();
+    out_.line(fmt::format("{}({});", s.function, s.array));
+  }
+  v.open();
+  for (const std::string& t : temporaries) out_.line(t);
+  return text;
 }
 
 void CppKernel::ops(const Ops& list) {

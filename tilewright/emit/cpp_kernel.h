@@ -1,5 +1,7 @@
 // One kernel of a mapped program as a C++ function for a task and an exported function for a range of tasks.
 #pragma once
+#include <functional>
+
 #include "tilewright/emit/cpp_printer.h"
 #include "tilewright/map/cpu/lanes.h"
 
@@ -47,9 +49,24 @@ class CppKernel {
   const Mma* scaled_product(const Ops& list, size_t k) const;
   bool takes_extremes(const Mma& x, const MappedOp& next) const;
   bool feeds(const MapOp& map, const MappedOp& next) const;
+  std::string read_next(const Mma& x);  ///< arguments of a product that say what is read next
   /// The product, what it accumulates onto scaled by `scale`, its values taken into the result of `extremes`; null: neither.
   void product(const Mma& x, const MapOp* scale, const ReduceOp* extremes);
-  std::string reduced_value(Expr value, CKind kind, int precedence);
+  /// Loops over the vectors that are computed in step: over those of a panel by `c`, or over the copies of a total by `u`.
+  struct Vectors {
+    int count = 1;
+    const char* index = "c";
+    std::function<void()> open, close;
+  };
+  /// Text of what `value` prints, inside the loop over the vectors, which is open; what it needs stands before.
+  std::string in_step(const Vectors& v, const std::function<std::string()>& value);
+  std::string reduced_value(const Vectors& v, Expr value, CKind kind, int precedence);
+  Vectors panel_vectors(Sym lane);
+  /// Moves a tile between memory and Local by calls of pack or unpack, where elements stay what they are; false: nothing is printed.
+  bool move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vector<Expr>& index, const Frame& frame,
+                 bool store, const Ahead& ahead);
+  /// Calls that bring near what a reduction along `lane` reads when it runs again, for each element of the result.
+  std::vector<std::string> bring_next(const ReduceOp& x, Sym lane);
 
   /// Names the axes of an op, whose vectors run along `lane` (null: none).
   void begin(const Frame& frame, Sym lane);
@@ -63,7 +80,6 @@ class CppKernel {
   void close_vectors(Sym lane);
   void open_tile(const Buffer& b, Sym lane);  ///< all loops over a tile in Local, slowest axis first
   void close_tile(const Buffer& b, Sym lane);
-  void declarations();
   std::string pointer(const Buffer& b);
   void store_local(const Buffer& b, const std::string& value, bool vector);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "tilewright/emit/cpp_kernel.h"
 #include "tilewright/expr/simplify.h"
@@ -51,6 +52,13 @@ int64_t panel_step(const Buffer& b, Sym lane, int64_t panel) {
   return panel;  // row-major: panels are neighbours
 }
 
+/// "(2 * stride)": what may stand behind a multiplication.
+std::string as_factor(const std::string& text) {
+  const bool plain =
+      std::all_of(text.begin(), text.end(), [](char c) { return std::isalnum(c) || c == '_'; });
+  return plain ? text : "(" + text + ")";
+}
+
 }  // namespace
 
 Sym CppKernel::lane_of(const Buffer& b, const std::vector<Sym>& reduced, Expr value) const {
@@ -96,26 +104,29 @@ void CppKernel::op(const MapOp& x) {
   const Buffer& b = kernel_.buffer(x.buffer);
   const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
   begin(x.frame, lane);
-  open_tile(b, lane);
-  print_.share("t");
-  const std::string value = print_.value_text(x.value, CppPrinter::kind(b.dtype));
-  const std::vector<std::string> temporaries = print_.take_declarations();
-  print_.share("");
-  const bool scope = b.axes.empty() && !temporaries.empty();
+  open_panels(lane);
+  for (Sym a : scalar_axes(b, lane))
+    if (print_.axis(a)) open_axis(a);
+  const Vectors vectors = panel_vectors(lane);
+  const auto print = [&] { return print_.value_text(x.value, CppPrinter::kind(b.dtype)); };
+  bool scope = false;  // of temporaries that no loop encloses
+  if (b.axes.empty()) {
+    print_.share("t");
+    print();
+    scope = !print_.take_declarations().empty();
+    print_.share("");
+  }
   if (scope) out_.open("");
-  for (const std::string& t : temporaries) out_.line(t);
-  store_local(b, value, bool(lane));
+  store_local(b, in_step(vectors, print), bool(lane));
   if (scope) out_.close();
   close_tile(b, lane);
 }
 
 /// The value that a reduction takes; what produces it is stored on the way.
-std::string CppKernel::reduced_value(Expr value, CKind kind, int precedence) {
-  print_.share("t");
-  const std::string text =
-      print_.value_text(producer_ ? producer_->value : value, kind, producer_ ? 0 : precedence);
-  declarations();
-  print_.share("");
+std::string CppKernel::reduced_value(const Vectors& v, Expr value, CKind kind, int precedence) {
+  const std::string text = in_step(v, [&] {
+    return print_.value_text(producer_ ? producer_->value : value, kind, producer_ ? 0 : precedence);
+  });
   if (!producer_) return text;
   out_.line(fmt::format("const {} made = {};", accumulator_type(kind, true), text));
   store_local(kernel_.buffer(producer_->buffer), "made", true);
@@ -177,8 +188,11 @@ void CppKernel::op(const ReduceOp& x) {
     reduce_along(x, b, lane);
     return;
   }
+  const std::vector<std::string> next = bring_next(x, lane);
+  begin(x.frame, lane);
   for (Sym a : scalar_axes(b, lane))
     if (print_.axis(a)) open_axis(a);
+  for (const std::string& call : next) out_.line(call);
   out_.open("");
   const std::string total = reduce_across(x.reducer, kind, x.value, x.axes, lane);
   const std::string place =
@@ -192,13 +206,39 @@ void CppKernel::op(const ReduceOp& x) {
     if (print_.axis(a)) out_.close();
 }
 
+std::vector<std::string> CppKernel::bring_next(const ReduceOp& x, Sym lane) {
+  std::vector<std::string> calls;
+  if (!lane || !x.ahead.axis || !contains(kernel_.buffer(x.buffer).axes, x.ahead.axis)) return calls;
+  begin(x.frame, {});
+  if (!print_.axis(lane) || !print_.axis(x.ahead.axis)) return calls;
+  const std::string elements = print_.axis(lane)->extent;
+  std::vector<CppAxis> places;
+  for (const AxisFrame& f : x.frame)
+    if (const CppAxis* a = print_.axis(f.axis)) {
+      places.push_back(*a);
+      if (contains(x.axes, f.axis)) places.back().var = "0";
+    }
+  for (Sym s : tensors_read(x.value)) {
+    const Buffer* b = print_.buffer(s);
+    if (!b || b->space != Space::Memory || cpu::operand_of(kernel_, s).fastest != lane) continue;
+    begin(x.frame, {});
+    const std::string step = print_.tensor_step(b->tensor, b->index, x.ahead.axis);
+    if (step.empty() || step == "0") continue;
+    print_.begin(places, {}, 0, width_);
+    calls.push_back(fmt::format("bring({} + {} + {} * {}, {} * {});", names_.of(b->tensor),
+                                print_.tensor_offset(b->tensor, b->index), x.ahead.elements, as_factor(step),
+                                bytes(print_.dtype(b->tensor)), as_factor(elements)));
+  }
+  return calls;
+}
+
 /// Lanes are elements of the result: every lane has totals of its own, several to shorten the chain of additions.
 void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   const CKind kind = CppPrinter::kind(b.dtype);
   const std::string type = accumulator_type(kind, true);
   const int64_t panel = panel_of(lane);
   const int vectors = panel ? int(panel / width_) : 1;
-  const int copies = vectors >= 3 ? 2 : 4;
+  const int copies = producer_ && vectors > 1 ? 1 : vectors >= 3 ? 2 : 4;
   std::vector<Sym> reduced;
   for (Sym a : x.axes)
     if (print_.axis(a)) reduced.push_back(a);
@@ -215,30 +255,45 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   out_.line(fmt::format("for (int c = 0; c < {}; ++c) total[u][c] = {};", vectors,
                         identity(x.reducer, kind, true)));
   out_.close();
-  const auto element = [&](const std::string& total) {
-    if (panel) open_vectors(lane);
-    const std::string value = reduced_value(x.value, kind, operand_precedence(x.reducer));
+  const auto element = [&](const Vectors& v, const std::string& total) {
+    const std::string value = reduced_value(v, x.value, kind, operand_precedence(x.reducer));
     out_.line(fmt::format("{} = {};", total, combined(x.reducer, kind, total, value)));
-    if (panel) close_vectors(lane);
+    v.close();
   };
   const std::string c = vectors > 1 ? "c" : "0";
+  const Vectors single = panel ? panel_vectors(lane) : Vectors{1, "c", [] {}, [] {}};
   for (size_t k = 0; k + 1 < reduced.size(); ++k) open_axis(reduced[k]);
   if (reduced.empty()) {
     out_.open("");
-    element(fmt::format("total[0][{}]", c));
+    element(single, fmt::format("total[0][{}]", c));
+    out_.close();
+  } else if (copies == 1) {
+    open_axis(reduced.back());
+    element(single, fmt::format("total[0][{}]", c));
     out_.close();
   } else {
     const CppAxis* a = print_.axis(reduced.back());
+    const auto open_copies = [&] {
+      out_.line("UNROLL");
+      out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
+      out_.line(fmt::format("const int64 {} = first + u;", a->var));
+    };
     out_.open(fmt::format("for (int64 first = 0; first + {0} <= {1}; first += {0})", copies, a->extent));
-    out_.line("UNROLL");
-    out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
-    out_.line(fmt::format("const int64 {} = first + u;", a->var));
-    element(fmt::format("total[u][{}]", c));
-    out_.close();
+    if (vectors == 1) {
+      const auto open = [&] {
+        open_copies();
+        single.open();
+      };
+      element({copies, "u", open, [this] { out_.close(); }}, "total[u][0]");
+    } else {
+      open_copies();
+      element(single, fmt::format("total[u][{}]", c));
+      out_.close();
+    }
     out_.close();
     out_.open(
         fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; ++{0})", a->var, a->extent, copies));
-    element(fmt::format("total[0][{}]", c));
+    element(single, fmt::format("total[0][{}]", c));
     out_.close();
   }
   for (size_t k = 0; k + 1 < reduced.size(); ++k) out_.close();
@@ -271,8 +326,8 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
 /// Lanes are reduced: totals lane by lane, then across lanes. Returns the text of the result.
 std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes,
                                      Sym lane) {
-  const auto element = [&](const std::string& total, bool masked) {
-    std::string text = reduced_value(value, kind, masked ? 0 : operand_precedence(r));
+  const auto element = [&](const Vectors& v, const std::string& total, bool masked) {
+    std::string text = reduced_value(v, value, kind, masked ? 0 : operand_precedence(r));
     if (masked) {
       const std::string exists = fmt::format("valid({})", print_.remaining());
       if (kind == CKind::Boolean)
@@ -283,7 +338,9 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
                            identity(r, kind, true));
     }
     out_.line(fmt::format("{} = {};", total, combined(r, kind, total, text)));
+    v.close();
   };
+  const Vectors single{1, "c", [] {}, [] {}};
   std::vector<Sym> others;
   for (Sym a : axes)
     if (!(a == lane) && print_.axis(a)) others.push_back(a);
@@ -291,7 +348,7 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
     out_.line(fmt::format("{} total = {};", accumulator_type(kind, false), identity(r, kind, false)));
     for (Sym a : others) open_axis(a);
     if (others.empty()) out_.open("");
-    element("total", false);
+    element(single, "total", false);
     if (others.empty()) out_.close();
     for (size_t k = 0; k < others.size(); ++k) out_.close();
     return "total";
@@ -304,9 +361,7 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
   if (panel) {
     open_panels(lane);
     for (Sym a : others) open_axis(a);
-    open_vectors(lane);
-    element(copies > 1 ? "total[c]" : "total[0]", true);
-    close_vectors(lane);
+    element(panel_vectors(lane), copies > 1 ? "total[c]" : "total[0]", true);
     for (size_t k = 0; k < others.size(); ++k) out_.close();
     out_.close();
   } else {
@@ -314,15 +369,16 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
     const CppAxis* a = print_.axis(lane);
     const int64_t step = int64_t(copies) * width_;
     out_.open(fmt::format("for (int64 first = 0; first + {0} <= {1}; first += {0})", step, a->extent));
-    out_.line("UNROLL");
-    out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
-    out_.line(fmt::format("const int64 {} = first + u * {};", a->var, width_));
-    element("total[u]", false);
-    out_.close();
+    const auto open_copies = [&] {
+      out_.line("UNROLL");
+      out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
+      out_.line(fmt::format("const int64 {} = first + u * {};", a->var, width_));
+    };
+    element({copies, "u", open_copies, [this] { out_.close(); }}, "total[u]", false);
     out_.close();
     out_.open(fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; {0} += {3})", a->var, a->extent,
                           step, width_));
-    element("total[0]", true);
+    element(single, "total[0]", true);
     out_.close();
     for (size_t k = 0; k < others.size(); ++k) out_.close();
   }
@@ -365,9 +421,65 @@ void CppKernel::op(const Vote& x) {
   out_.close();
 }
 
+bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vector<Expr>& index,
+                          const Frame& frame, bool store, const Ahead& ahead) {
+  if (!lane || b.dtype != real_ || print_.dtype(tensor) != real_) return false;
+  begin(frame, {});
+  if (!print_.axis(lane)) return false;
+  Sym row;  // the longest other axis
+  const std::vector<Sym> others = scalar_axes(b, lane);
+  for (Sym a : others)
+    if (print_.axis(a) && (!row || extents_[a] >= extents_[row])) row = a;
+  if (!print_.moves_by_steps(tensor, index)) return false;
+  const std::string lanes = print_.axis(lane)->extent, rows = row ? print_.axis(row)->extent : "1";
+  const std::string lane_step = print_.tensor_step(tensor, index, lane),
+                    row_step = row ? print_.tensor_step(tensor, index, row) : "0";
+  if (lane_step.empty() || row_step.empty()) return false;
+  std::string further;
+  if (ahead.axis && print_.axis(ahead.axis)) further = print_.tensor_step(tensor, index, ahead.axis);
+  std::vector<CppAxis> places;
+  for (const AxisFrame& f : frame) {
+    const CppAxis* p = print_.axis(f.axis);
+    if (!p) continue;
+    places.push_back(*p);
+    if (f.axis == lane || f.axis == row) places.back().var = "0";
+  }
+  print_.begin(places, {}, 0, width_);
+  const int at = int(std::find(b.axes.begin(), b.axes.end(), lane) - b.axes.begin());
+  const auto& digits = b.layout.digits();
+  const bool panels =
+      std::count_if(digits.begin(), digits.end(), [&](const Digit& d) { return d.axis == at; }) > 1;
+  const int64_t panel = panels ? panel_of(lane) : 0, width = panel ? panel : b.layout.shape()[size_t(at)];
+  std::string local, there = fmt::format("{} + {}", names_.of(tensor), print_.tensor_offset(tensor, index));
+  std::string exist = lanes;
+  if (panel) open_panels(lane);
+  for (Sym a : others)
+    if (a != row && print_.axis(a)) open_axis(a);
+  local = pointer(b);
+  if (panel) {
+    local += fmt::format(" + p * {}", panel_step(b, lane, panel));
+    there += fmt::format(" + p * {} * {}", panel, as_factor(lane_step));
+    exist = fmt::format("{} - p * {}", as_factor(lanes), panel);
+  }
+  const int64_t local_row = row ? print_.step(b, row) : 0;
+  if (store)
+    out_.line(fmt::format("unpack({}, {}, {}, {}, {}, {}, {});", there, lane_step, row_step, local, local_row,
+                          panel ? fmt::format("i_min({}, {})", panel, exist) : exist, rows));
+  else
+    out_.line(fmt::format(
+        "pack({}, {}, {}, {}, {}, {}, {}, {}{});", local, local_row, width, there, lane_step, row_step, exist,
+        rows, further.empty() ? "" : fmt::format(", {} * {}", ahead.elements, as_factor(further))));
+  for (Sym a : others)
+    if (a != row && print_.axis(a)) out_.close();
+  if (panel) out_.close();
+  return true;
+}
+
 void CppKernel::op(const Copy& x) {
   const Buffer& b = kernel_.buffer(x.buffer);
   const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
+  const bool tested = std::any_of(x.checks.begin(), x.checks.end(), [](int check) { return check >= 0; });
+  if (!x.present && !tested && move_tile(b, lane, x.tensor, x.index, x.frame, false, x.ahead)) return;
   begin(x.frame, lane);
   open_tile(b, lane);
   const std::string step = lane ? print_.tensor_step(x.tensor, x.index, lane) : "0";
@@ -446,6 +558,7 @@ void CppKernel::gather_element(const Copy& x, const Buffer& b, Sym lane) {
 void CppKernel::op(const StoreOut& x) {
   const Buffer& b = kernel_.buffer(x.buffer);
   const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
+  if (move_tile(b, lane, x.tensor, x.index, x.frame, true, {})) return;
   begin(x.frame, lane);
   open_tile(b, lane);
   const DType t = print_.dtype(x.tensor);
@@ -472,6 +585,31 @@ void CppKernel::op(const StoreOut& x) {
 
 void CppKernel::op(const Mma& x) { product(x, nullptr, nullptr); }
 
+/// ", array + offset, elements to the next row, rows, bytes of a row"; empty where nothing is known.
+std::string CppKernel::read_next(const Mma& x) {
+  if (!x.next) return {};
+  const Buffer& b = kernel_.buffer(x.next);
+  const Sym along = cpu::operand_of(kernel_, x.next).fastest;
+  begin(x.next_frame, {});
+  Sym row;
+  std::vector<CppAxis> places;
+  for (const AxisFrame& f : x.next_frame) {
+    const CppAxis* p = print_.axis(f.axis);
+    if (!p) continue;
+    if (f.axis != along && row) return {};
+    if (f.axis != along) row = f.axis;
+    places.push_back(*p);
+    places.back().var = "0";
+  }
+  if (!along || !print_.axis(along) || !row) return {};
+  const std::string rows = print_.axis(row)->extent, elements = print_.axis(along)->extent,
+                    step = print_.tensor_step(b.tensor, b.index, row);
+  print_.begin(places, {}, 0, width_);
+  return fmt::format(", {} + {}, {}, {}, {} * {}", names_.of(b.tensor),
+                     print_.tensor_offset(b.tensor, b.index), step, rows, bytes(print_.dtype(b.tensor)),
+                     as_factor(elements));
+}
+
 void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extremes) {
   const Atom* atom = find_atom(x.atom);
   const Buffer& d = kernel_.buffer(x.d);
@@ -480,6 +618,7 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
   TW_CHECK(atom && axes, fmt::format("{} is no product of lanes", x.atom));
   const Buffer& a = kernel_.buffer(axes->lanes);
   const Buffer& b = kernel_.buffer(axes->broadcast);
+  const std::string ahead = axes->outer.empty() ? read_next(x) : std::string();
   begin(x.frame, {});
   const CppAxis lane = *print_.axis(axes->lane), inner = *print_.axis(axes->inner);
   const std::string rows = axes->row ? print_.axis(axes->row)->extent : "1";
@@ -504,15 +643,18 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
                                                    : fmt::format("{} + {}", names_.of(b.tensor),
                                                                  print_.tensor_offset(b.tensor, b.index));
   const int64_t panel = int64_t(atom->n) * width_;
-  std::string more, top;
+  std::string scaled = "0", taken = "0", more, top;
   if (extremes) {
     top = extremes->reducer == Reducer::Max ? ", 1" : ", -1";
-    more = fmt::format(", 0, {}", names_.of(extremes->buffer));
+    taken = names_.of(extremes->buffer);
   }
   if (scale) {
     for (Sym s : tensors_read(scale->value))
-      if (s != x.d) more = ", " + names_.of(s);
+      if (s != x.d) scaled = names_.of(s);
   }
+  if (!ahead.empty() || extremes || scale) more = ", " + scaled;
+  if (!ahead.empty() || extremes) more += ", " + taken;
+  more += ahead;
   out_.line(fmt::format(
       "product<{}, {}{}>(({} + {}) / {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});", atom->m,
       atom->n, top, lane.extent, panel - 1, panel, rows, inner.extent, pointer(d),

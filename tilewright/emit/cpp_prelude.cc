@@ -95,6 +95,11 @@ std::string cpp_prelude(const std::string& code, const VectorUnit& unit, DType r
   std::string iota;
   for (int l = 0; l < lanes; ++l) iota += fmt::format("{}{}", l ? ", " : "", l);
   text = replaced(std::move(text), "$IOTA", iota);
+  for (int away : {8, 4, 2, 1}) {
+    std::string list;
+    for (int l = 0; l < lanes; ++l) list += fmt::format("{}{}", l ? ", " : "", (l ^ away) % lanes);
+    text = replaced(std::move(text), fmt::format("$AWAY{}", away), list);
+  }
   text = replaced(std::move(text), "$V", fmt::format("{}", lanes));
   text = replaced(std::move(text), "$B", fmt::format("{}", unit.bytes));
   text = replaced(std::move(text), "$R", real == DType::f32 ? "float" : "double");

@@ -90,17 +90,45 @@ INLINE bool all(vm x) {
   for (int l = 0; l < LANES; ++l) found &= x[l];
   return found != 0;
 }
-//@ v_max
-INLINE vf v_max(vf a, vf b) {  // NaN if either is
-  const vf m = a > b ? a : b;
-  return a == a ? m : a;
+//@ above below f32
+// a > b ? a : b and a < b ? a : b: b where either is NaN. The compiler takes a comparison and a selection for what is one instruction.
+#if defined(__AVX512F__) && $V == 16
+INLINE vf above(vf a, vf b) {
+  vf m;
+  asm("vmaxps %2, %1, %0" : "=v"(m) : "v"(a), "v"(b));
+  return m;
 }
+INLINE vf below(vf a, vf b) {
+  vf m;
+  asm("vminps %2, %1, %0" : "=v"(m) : "v"(a), "v"(b));
+  return m;
+}
+#elif defined(__AVX__) && $V == 8
+INLINE vf above(vf a, vf b) { return (vf)__builtin_ia32_maxps256(a, b); }
+INLINE vf below(vf a, vf b) { return (vf)__builtin_ia32_minps256(a, b); }
+#elif defined(__SSE__) && $V == 4
+INLINE vf above(vf a, vf b) { return (vf)__builtin_ia32_maxps(a, b); }
+INLINE vf below(vf a, vf b) { return (vf)__builtin_ia32_minps(a, b); }
+#else
+INLINE vf above(vf a, vf b) { return a > b ? a : b; }
+INLINE vf below(vf a, vf b) { return a < b ? a : b; }
+#endif
+//@ above below f64
+INLINE vf above(vf a, vf b) { return a > b ? a : b; }
+INLINE vf below(vf a, vf b) { return a < b ? a : b; }
+//@ unordered
+INLINE vm unordered(vf a, vf b) {  // NaN in either
+#if defined(__AVX__) && $B == 32 && $V == 8
+  return (vm)__builtin_ia32_cmpps256(a, b, 3);
+#else
+  return (a != a) | (b != b);
+#endif
+}
+//@ v_max
+INLINE vf v_max(vf a, vf b) { return a == a ? above(a, b) : a; }  // NaN if either is
 INLINE real v_max(real a, real b) { return a > b || a != a ? a : b; }
 //@ v_min
-INLINE vf v_min(vf a, vf b) {  // NaN if either is
-  const vf m = a < b ? a : b;
-  return a == a ? m : a;
-}
+INLINE vf v_min(vf a, vf b) { return a == a ? below(a, b) : a; }  // NaN if either is
 INLINE real v_min(real a, real b) { return a < b || a != a ? a : b; }
 //@ i_max
 INLINE int64 i_max(int64 a, int64 b) { return a > b ? a : b; }
@@ -135,10 +163,21 @@ INLINE vl i_mod(vl a, vl b) {
   for (int l = 0; l < LANES; ++l) a[l] = i_mod(a[l], b[l]);
   return a;
 }
+//@ away
+// Lane l holds lane l ^ W of x.
+template <int W>
+INLINE vf away(vf x) {
+  return W == 8   ? __builtin_shufflevector(x, x, $AWAY8)
+         : W == 4 ? __builtin_shufflevector(x, x, $AWAY4)
+         : W == 2 ? __builtin_shufflevector(x, x, $AWAY2)
+                  : __builtin_shufflevector(x, x, $AWAY1);
+}
 //@ sum_lanes
 INLINE real sum_lanes(vf x) {
-  for (int w = LANES / 2; w > 0; w /= 2)
-    for (int l = 0; l < w; ++l) x[l] += x[l + w];
+  if (LANES > 8) x = x + away<8>(x);
+  if (LANES > 4) x = x + away<4>(x);
+  if (LANES > 2) x = x + away<2>(x);
+  x = x + away<1>(x);
   return x[0];
 }
 INLINE int64 sum_lanes(vl x) {
@@ -148,8 +187,10 @@ INLINE int64 sum_lanes(vl x) {
 }
 //@ prod_lanes
 INLINE real prod_lanes(vf x) {
-  for (int w = LANES / 2; w > 0; w /= 2)
-    for (int l = 0; l < w; ++l) x[l] *= x[l + w];
+  if (LANES > 8) x = x * away<8>(x);
+  if (LANES > 4) x = x * away<4>(x);
+  if (LANES > 2) x = x * away<2>(x);
+  x = x * away<1>(x);
   return x[0];
 }
 INLINE int64 prod_lanes(vl x) {
@@ -159,9 +200,11 @@ INLINE int64 prod_lanes(vl x) {
 }
 //@ max_lanes
 INLINE real max_lanes(vf x) {
-  real m = x[0];
-  for (int l = 1; l < LANES; ++l) m = v_max(m, x[l]);
-  return m;
+  if (LANES > 8) x = v_max(x, away<8>(x));
+  if (LANES > 4) x = v_max(x, away<4>(x));
+  if (LANES > 2) x = v_max(x, away<2>(x));
+  x = v_max(x, away<1>(x));
+  return x[0];
 }
 INLINE int64 max_lanes(vl x) {
   int64 m = x[0];
@@ -170,9 +213,11 @@ INLINE int64 max_lanes(vl x) {
 }
 //@ min_lanes
 INLINE real min_lanes(vf x) {
-  real m = x[0];
-  for (int l = 1; l < LANES; ++l) m = v_min(m, x[l]);
-  return m;
+  if (LANES > 8) x = v_min(x, away<8>(x));
+  if (LANES > 4) x = v_min(x, away<4>(x));
+  if (LANES > 2) x = v_min(x, away<2>(x));
+  x = v_min(x, away<1>(x));
+  return x[0];
 }
 INLINE int64 min_lanes(vl x) {
   int64 m = x[0];
@@ -218,31 +263,50 @@ INLINE vf v_sqrt(vf x) {
 //@ v_rsqrt
 INLINE real v_rsqrt(real x) { return 1 / v_sqrt(x); }
 INLINE vf v_rsqrt(vf x) { return 1 / v_sqrt(x); }
+//@ ALL
+#define ALL UNROLL for (int c = 0; c < N; ++c)  // N vectors in step: none waits for its own last operation
 //@ exp2_parts f32
-INLINE vf exp2_parts(vf f, vf t) {  // 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n
-  vf p = f * 3.07067236e-4f + 2.67977488e-3f;
-  p = p * f + 1.92368747e-2f;
-  p = p * f + 1.11006649e-1f;
-  p = p * f + 4.80452958e-1f;
-  p = p * f + 1.38629441f;
-  p = p * f + 2.0f;
-  return p * (vf)(((vi)t << 23) + 0x3f000000);
+// 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n.
+template <int N>
+INLINE void exp2_parts(vf (&f)[N], const vf (&t)[N]) {
+  vf p[N];
+  ALL p[c] = f[c] * 3.07067236e-4f + 2.67977488e-3f;
+  ALL p[c] = p[c] * f[c] + 1.92368747e-2f;
+  ALL p[c] = p[c] * f[c] + 1.11006649e-1f;
+  ALL p[c] = p[c] * f[c] + 4.80452958e-1f;
+  ALL p[c] = p[c] * f[c] + 1.38629441f;
+  ALL p[c] = p[c] * f[c] + 2.0f;
+  ALL f[c] = p[c] * (vf)(((vi)t[c] << 23) + 0x3f000000);
 }
 //@ v_exp2 f32
+template <int N>
+INLINE void v_exp2(vf (&x)[N]) {
+  vf t[N];
+  ALL x[c] = above(splat(-126.0f), x[c]);
+  ALL t[c] = below(splat(12583041.0f), x[c] + 12582912.0f);  // rounds: n in the low bits, n <= 129
+  ALL x[c] = x[c] - (t[c] - 12582912.0f);
+  exp2_parts(x, t);
+}
 INLINE vf v_exp2(vf x) {
-  x = x < -126.0f ? splat(-126.0f) : x;
-  vf t = x + 12582912.0f;                        // rounds: n in the low bits
-  t = t > 12583041.0f ? splat(12583041.0f) : t;  // n <= 129
-  return exp2_parts(x - (t - 12582912.0f), t);
+  vf a[1] = {x};
+  v_exp2(a);
+  return a[0];
 }
 INLINE real v_exp2(real x) { return v_exp2(splat(x))[0]; }
 //@ v_exp f32
+template <int N>
+INLINE void v_exp(vf (&x)[N]) {
+  vf t[N];
+  ALL x[c] = above(splat(-87.3365479f), x[c]);  // -126 log 2
+  ALL t[c] = below(splat(12583041.0f), x[c] * 1.44269504f + 12582912.0f);
+  ALL x[c] = x[c] - (t[c] - 12582912.0f) * 0.693359375f;
+  ALL x[c] = (x[c] + (t[c] - 12582912.0f) * 2.12194440e-4f) * 1.44269504f;
+  exp2_parts(x, t);
+}
 INLINE vf v_exp(vf x) {
-  x = x < -87.3365479f ? splat(-87.3365479f) : x;  // -126 log 2
-  vf t = x * 1.44269504f + 12582912.0f;
-  t = t > 12583041.0f ? splat(12583041.0f) : t;
-  const vf n = t - 12582912.0f;
-  return exp2_parts(((x - n * 0.693359375f) + n * 2.12194440e-4f) * 1.44269504f, t);
+  vf a[1] = {x};
+  v_exp(a);
+  return a[0];
 }
 INLINE real v_exp(real x) { return v_exp(splat(x))[0]; }
 //@ log_parts log_ends f32
@@ -282,14 +346,25 @@ INLINE vf v_log2(vf x) {
 }
 INLINE real v_log2(real x) { return v_log2(splat(x))[0]; }
 //@ v_tanh f32
+template <int N>
+INLINE void v_tanh(vf (&x)[N]) {
+  vf e[N], t[N], q[N];
+  ALL t[c] = below(splat(12583041.0f), v_abs(x[c]) * 2.88539008f + 12582912.0f);
+  ALL e[c] = v_abs(x[c]) * 2.88539008f - (t[c] - 12582912.0f);
+  exp2_parts(e, t);  // exp(2|x|): what rounding the exponent does to it is small in 2/(e + 1)
+  ALL q[c] = x[c] * x[c] * -5.70498652e-3f + 2.06390868e-2f;
+  ALL q[c] = q[c] * (x[c] * x[c]) - 5.37397149e-2f;
+  ALL q[c] = q[c] * (x[c] * x[c]) + 1.33314422e-1f;
+  ALL q[c] = q[c] * (x[c] * x[c]) - 3.33332819e-1f;
+  ALL {
+    const vf near = x[c] + x[c] * (x[c] * x[c] * q[c]), far = 1.0f - 2.0f / (e[c] + 1.0f);
+    x[c] = v_abs(x[c]) < 0.625f ? near : (vf)((vm)far | ((vm)x[c] & (vm)splat(-0.0f)));
+  }
+}
 INLINE vf v_tanh(vf x) {
-  const vf a = v_abs(x), s = x * x;
-  vf q = s * -5.70498652e-3f + 2.06390868e-2f;
-  q = q * s - 5.37397149e-2f;
-  q = q * s + 1.33314422e-1f;
-  q = q * s - 3.33332819e-1f;
-  const vf near = x + x * (s * q), far = 1.0f - 2.0f / (v_exp(a * 2.0f) + 1.0f);
-  return a < 0.625f ? near : x < 0 ? -far : far;
+  vf a[1] = {x};
+  v_tanh(a);
+  return a[0];
 }
 INLINE real v_tanh(real x) { return v_tanh(splat(x))[0]; }
 //@ v_erf f32
@@ -332,8 +407,21 @@ EACH(v_log2, __builtin_log2)
 EACH(v_tanh, __builtin_tanh)
 //@ v_erf f64
 EACH(v_erf, __builtin_erf)
-//@ v_sigmoid
+//@ v_sigmoid f64
 INLINE vf v_sigmoid(vf x) { return 1 / (1 + v_exp(-x)); }
+INLINE real v_sigmoid(real x) { return v_sigmoid(splat(x))[0]; }
+//@ v_sigmoid f32
+template <int N>
+INLINE void v_sigmoid(vf (&x)[N]) {
+  ALL x[c] = -x[c];
+  v_exp(x);
+  ALL x[c] = 1 / (1 + x[c]);
+}
+INLINE vf v_sigmoid(vf x) {
+  vf a[1] = {x};
+  v_sigmoid(a);
+  return a[0];
+}
 INLINE real v_sigmoid(real x) { return v_sigmoid(splat(x))[0]; }
 //@ v_pow f32
 INLINE real v_pow(real x, real y) { return __builtin_powf(x, y); }
@@ -377,32 +465,37 @@ typedef unsigned short vh_any __attribute__((vector_size(2 * LANES), aligned(2),
 typedef unsigned char vb __attribute__((vector_size(LANES), may_alias));
 typedef unsigned char vb_any __attribute__((vector_size(LANES), aligned(1), may_alias));
 //@ raw_load
+template <class T>
+__attribute__((noinline, cold)) static vu raw_load_apart(const T* p, int64 stride, int64 n) {
+  vu lanes;
+  for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? p[l * stride] : 0;
+  return lanes;
+}
 INLINE vu raw_load(const unsigned short* p, int64 stride, int64 n) {
-  if (n >= LANES && stride == 1) return __builtin_convertvector(*(const vh_any*)p, vu);
-  alignas(64) unsigned short lanes[LANES];
-  gather(lanes, p, stride, n);
-  return __builtin_convertvector(*(const vh*)lanes, vu);
+  if (__builtin_expect(n >= LANES && stride == 1, 1)) return __builtin_convertvector(*(const vh_any*)p, vu);
+  return raw_load_apart(p, stride, n);
 }
 INLINE vu raw_load(const unsigned char* p, int64 stride, int64 n) {
-  if (n >= LANES && stride == 1) return __builtin_convertvector(*(const vb_any*)p, vu);
-  alignas(64) unsigned char lanes[LANES];
-  gather(lanes, p, stride, n);
-  return __builtin_convertvector(*(const vb*)lanes, vu);
+  if (__builtin_expect(n >= LANES && stride == 1, 1)) return __builtin_convertvector(*(const vb_any*)p, vu);
+  return raw_load_apart(p, stride, n);
 }
 //@ raw_store
+template <class T>
+__attribute__((noinline, cold)) static void raw_store_apart(T* p, int64 stride, int64 n, vu x) {
+  for (int64 l = 0; l < LANES; ++l)
+    if (l < n) p[l * stride] = (T)x[l];
+}
 INLINE void raw_store(unsigned short* p, int64 stride, int64 n, vu x) {
-  const vh bits = __builtin_convertvector(x, vh);
-  if (n >= LANES && stride == 1)
-    *(vh_any*)p = bits;
+  if (__builtin_expect(n >= LANES && stride == 1, 1))
+    *(vh_any*)p = __builtin_convertvector(x, vh);
   else
-    scatter(p, stride, n, (const unsigned short*)&bits);
+    raw_store_apart(p, stride, n, x);
 }
 INLINE void raw_store(unsigned char* p, int64 stride, int64 n, vu x) {
-  const vb bits = __builtin_convertvector(x, vb);
-  if (n >= LANES && stride == 1)
-    *(vb_any*)p = bits;
+  if (__builtin_expect(n >= LANES && stride == 1, 1))
+    *(vb_any*)p = __builtin_convertvector(x, vb);
   else
-    scatter(p, stride, n, (const unsigned char*)&bits);
+    raw_store_apart(p, stride, n, x);
 }
 //@ decode
 // Numbers with M bits of mantissa and smallest normal exponent E; codes from `special` on are infinities and NaN.
@@ -507,12 +600,52 @@ INLINE vl to_i8(vl x) {
 INLINE vl to_i8(vf x) { return to_i8(to_i64(x)); }
 
 //@ load_real
-// The first n lanes from p[0], p[stride] …; 0 in the others.
-INLINE vf load_real(const real* p, int64 stride, int64 n) {
-  if (n >= LANES && stride == 1) return *(const vf_any*)p;
+__attribute__((noinline, cold)) static vf load_apart(const real* p, int64 stride, int64 n) {
   alignas(64) real lanes[LANES];
   gather(lanes, p, stride, n);
   return *(const vf*)lanes;
+}
+// The first n lanes from p[0], p[stride] …; 0 in the others.
+INLINE vf load_real(const real* p, int64 stride, int64 n) {
+  if (__builtin_expect(n >= LANES && stride == 1, 1)) return *(const vf_any*)p;
+  return load_apart(p, stride, n);
+}
+//@ bring
+// Brings bytes near that will be read.
+INLINE void bring(const void* p, int64 bytes) {
+  for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b);
+}
+//@ pack
+// to[k, lane] = from[lane, k] for n rows of `width` lanes, of which the first `lanes` exist and the others are 0. What lies `ahead` elements further is read
+// next (0: nothing is known).
+__attribute__((noinline)) static void pack(real* to, int64 to_row, int64 width, const real* from, int64 from_lane, int64 from_row, int64 lanes,
+                                           int64 n, int64 ahead = 0) {
+  if (lanes > width) lanes = width;
+  for (int64 k = 0; from_lane == 1 && k < n; ++k) {
+    real* t = to + k * to_row;
+    const real* f = from + k * from_row;
+    int64 l = 0;
+    if (ahead != 0) bring(f + ahead, lanes * sizeof(real));
+    for (; l + LANES <= lanes; l += LANES) st(t + l, *(const vf_any*)(f + l));
+    for (; l < lanes; ++l) t[l] = f[l];
+    for (; l % LANES != 0; ++l) t[l] = 0;
+    for (; l < width; l += LANES) st(t + l, (vf){});
+  }
+  for (int64 l = 0; from_lane != 1 && l < width; ++l)
+    for (int64 k = 0; k < n; ++k) to[k * to_row + l] = l < lanes ? from[l * from_lane + k * from_row] : 0;
+}
+//@ unpack
+// to[lane, k] = from[k, lane] for n rows of lanes.
+__attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_row, int64 lanes, int64 n) {
+  for (int64 k = 0; to_lane == 1 && k < n; ++k) {
+    real* t = to + k * to_row;
+    const real* f = from + k * from_row;
+    int64 l = 0;
+    for (; l + LANES <= lanes; l += LANES) *(vf_any*)(t + l) = ld(f + l);
+    for (; l < lanes; ++l) t[l] = f[l];
+  }
+  for (int64 l = 0; to_lane != 1 && l < lanes; ++l)
+    for (int64 k = 0; k < n; ++k) to[l * to_lane + k * to_row] = from[k * from_row + l];
 }
 //@ load_f32
 INLINE vf load_f32(const float* p, int64 stride, int64 n) {
@@ -547,11 +680,12 @@ INLINE vl load_int(const int64* p, int64 stride, int64 n) {
   return *(const vl*)lanes;
 }
 //@ store_real
+__attribute__((noinline, cold)) static void store_apart(real* p, int64 stride, int64 n, vf x) { scatter(p, stride, n, (const real*)&x); }
 INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
-  if (n >= LANES && stride == 1)
+  if (__builtin_expect(n >= LANES && stride == 1, 1))
     *(vf_any*)p = x;
   else
-    scatter(p, stride, n, (const real*)&x);
+    store_apart(p, stride, n, x);
 }
 //@ store_f32
 INLINE void store_f32(float* p, int64 stride, int64 n, vf x) {
@@ -579,8 +713,9 @@ INLINE void store_int(T* p, int64 stride, int64 n, V x) {
 }
 
 //@ fma
-// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. UNIT: the rows of b are neighbours. `scale`: what d
-// held is multiplied by it first, lane by lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not).
+// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. `scale`: what d held is multiplied by it first, lane by
+// lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). Two rows from `near` on (one where C is 1 and
+// loads are what the loop waits for), `near_step` bytes for each k, are brought near on the way.
 // PIN keeps the compiler from loading a vector of lanes again for every row: 4×3 rows and vectors would take 16 loads instead of 7 for 12 products.
 #if defined(__AVX512F__)
 #define PIN(x) asm("" : "+v"(x))
@@ -589,10 +724,10 @@ INLINE void store_int(T* p, int64 stride, int64 n, V x) {
 #else
 #define PIN(x)
 #endif
-template <int R, int C, bool UNIT, int TOP>
-__attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row,
-                                          int64 b_inner, int64 inner, bool add, const real* scale, real* top) {
-  if (UNIT) b_row = 1;
+template <int R, int C, int TOP>
+__attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row, int64 b_inner,
+                                          int64 inner, bool add, const real* scale, real* top, const char* near, int64 near_row,
+                                          int64 near_step) {
   vf s[R][C];
   UNROLL
   for (int r = 0; r < R; ++r) {
@@ -614,6 +749,9 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     }
     a += a_inner;
     b += b_inner;
+    __builtin_prefetch(near);
+    if (C > 1) __builtin_prefetch(near + near_row);
+    near += near_step;
   }
   if (add) {
     UNROLL
@@ -631,29 +769,67 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
   if (TOP != 0) {
     UNROLL
     for (int c = 0; c < C; ++c) {
+#if defined(__AVX__) && !defined(__AVX512F__)  // conditions are vectors: whether one of two is NaN takes one instruction
+      vf x = s[0][c];
+      vm nan = unordered(x, s[R - 1][c]);
+      UNROLL
+      for (int r = 1; r < R; ++r) {
+        x = TOP > 0 ? above(x, s[r][c]) : below(x, s[r][c]);
+        if (r % 2 == 0) nan |= unordered(s[r - 1][c], s[r][c]);
+      }
+      const vf old = ld(top + c * LANES);
+      x = TOP > 0 ? above(x, old) : below(x, old);
+      st(top + c * LANES, (vf)((vm)x | nan));
+#else
       vf x = ld(top + c * LANES);
       UNROLL
       for (int r = 0; r < R; ++r) x = TOP > 0 ? v_max(x, s[r][c]) : v_min(x, s[r][c]);
       st(top + c * LANES, x);
+#endif
     }
   }
 }
 //@ product
-// The same for any number of panels of C vectors and of rows.
+// The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn. What is read next is brought near: `next_rows` rows of
+// `next_bytes` bytes or, where `next` is null, the rows behind.
 template <int R, int C, int TOP = 0>
-INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a, int64 a_panel, int64 a_inner,
-                    const real* b, int64 b_row, int64 b_inner, bool add, const real* scale = 0, real* top = 0) {
-  for (int64 p = 0; p < panels; ++p, d += d_panel, a += a_panel) {
-    for (int c = 0; TOP != 0 && c < C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
-    int64 r = 0;
-    if (b_row == 1)
-      for (; r + R <= rows; r += R) fma<R, C, true, TOP>(d + r * d_row, d_row, a, a_inner, b + r, 1, b_inner, inner, add, scale, top);
-    else
-      for (; r + R <= rows; r += R)
-        fma<R, C, false, TOP>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add, scale, top);
-    for (; r < rows; ++r) fma<1, C, false, TOP>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add, scale, top);
-    if (scale) scale += C * LANES;
-    if (TOP != 0) top += C * LANES;
+__attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
+                                              int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
+                                              const real* scale = 0, real* top = 0, const void* next = 0, int64 next_row = 0,
+                                              int64 next_rows = 0, int64 next_bytes = 0) {
+  for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
+  const int64 size = sizeof(real), calls = (rows / R + rows % R) * panels, streams = C > 1 ? 2 : 1;
+  const char* near = (const char*)next;
+  int64 near_row = next_row * size, near_step = 0, near_rows = 0;  // rows for each call; rows behind one another are cut anew
+  if (next && calls > 0 && inner > 0) {
+    if (near_row == next_bytes) {
+      next_bytes = near_row = (next_rows * next_bytes + streams * calls - 1) / (streams * calls);
+      next_rows = streams * calls;
+    }
+    near_step = (next_bytes + inner - 1) / inner;
+    near_rows = (next_rows + calls - 1) / calls;
+  }
+  for (int64 r = 0; r < rows;) {
+    const bool whole = r + R <= rows;
+    if (!next) {
+      const bool behind = b_inner == 1 && r + R < rows;
+      near = (const char*)(b + (behind ? r + R : r) * b_row);
+      near_row = behind ? b_row * size : 0;
+      near_step = behind ? size : 0;
+      near_rows = streams;
+    }
+    for (int64 p = 0; p < panels; ++p, near += near_rows * near_row) {
+      const real* s = scale ? scale + p * C * LANES : 0;
+      real* t = TOP != 0 ? top + p * C * LANES : 0;
+      const real *ap = a + p * a_panel, *br = b + r * b_row;
+      real* dp = d + p * d_panel + r * d_row;
+      for (int64 k = streams; k < near_rows; ++k) bring(near + k * near_row, next_bytes);
+      if (whole)
+        fma<R, C, TOP>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+      else
+        fma<1, C, TOP>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+    }
+    r += whole ? R : 1;
   }
 }
 //@ end

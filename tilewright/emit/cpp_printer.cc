@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tilewright/emit/cpp_prelude.h"
 #include "tilewright/expr/simplify.h"
@@ -86,7 +87,7 @@ Identifiers cpp_names() {
     words.insert({"words", "task", "begin", "end", "c", "p", "u", "lane", "made", "total", "first"});
     return words;
   }();
-  return Identifiers(own, {"t"});
+  return Identifiers(own, {"t", "x"});
 }
 
 CppPrinter::CppPrinter(const Program& p, const MappedProgram& m, const MappedKernel& k, Identifiers& names,
@@ -208,6 +209,12 @@ std::string CppPrinter::tensor_step(Sym tensor, const std::vector<Expr>& index, 
   if (!form || !same_in_all_lanes(form->coefficient[0]) || (axis == lane_ && !same_in_all_lanes(form->rest)))
     return {};
   return at_lane_0([&] { return integer(form->coefficient[0]); });
+}
+
+bool CppPrinter::moves_by_steps(Sym tensor, const std::vector<Expr>& index) const {
+  std::vector<Sym> axes;
+  for (const CppAxis& a : axes_) axes.push_back(a.axis);
+  return affine(element(tensor, index), axes).has_value();
 }
 
 bool CppPrinter::reads_along(const Buffer& b, Sym axis) const {
@@ -380,6 +387,28 @@ CValue CppPrinter::value_as(Expr e, CKind k) {
   v = k == CKind::Real && v.kind == CKind::Integer && !v.literal ? real_of_integer(e, std::move(v))
                                                                  : as(std::move(v), k);
   if (lane_ && !scalar_ && !v.lanes) v = splat(std::move(v));
+  return v;
+}
+
+std::vector<CppPrinter::Stage> CppPrinter::take_stages() {
+  index_.clear();
+  return std::exchange(stages_, {});
+}
+
+/// Long functions are stages: their operations depend on one another, and the compiler does not interleave those of neighbouring vectors.
+CValue CppPrinter::function(Op op, Expr argument, CValue v) {
+  const bool is_long = op == Op::Exp || op == Op::Exp2 || op == Op::Tanh || op == Op::Sigmoid;
+  v = as(std::move(v), CKind::Real);
+  if (index_.empty() || !is_long || !v.lanes || real_ != DType::f32 || !harmless(argument))
+    return CPrinter::function(op, argument, std::move(v));
+  Stage s;
+  s.declarations = declared();
+  s.array = fmt::format("x{}", stages_.size());
+  s.argument = v.text;
+  s.function = fmt::format("v_{}", name(op));
+  v = CValue::real(fmt::format("{}[{}]", s.array, index_), dialect().real_bits);
+  v.lanes = true;
+  stages_.push_back(std::move(s));
   return v;
 }
 

@@ -36,6 +36,8 @@ class CppPrinter : public CPrinter {
   /// Element offset of tensor[index], at lane 0; and its change along an axis where it is affine (empty: it is not).
   std::string tensor_offset(Sym tensor, const std::vector<Expr>& index);
   std::string tensor_step(Sym tensor, const std::vector<Expr>& index, Sym axis);
+  /// Does every axis of the op move tensor[index] by a step that the others do not change?
+  bool moves_by_steps(Sym tensor, const std::vector<Expr>& index) const;
   /// "extent − var": lanes that exist from lane 0 on.
   std::string remaining() const;
 
@@ -47,6 +49,15 @@ class CppPrinter : public CPrinter {
   }
   const Buffer* buffer(Sym s) const;
   DType dtype(Sym tensor) const;
+  /// A function of vectors that is computed for all vectors of a loop in step, before what reads it: argument into x<number>[index], then
+  /// function(x<number>).
+  struct Stage {
+    std::vector<std::string> declarations;  ///< that the argument may mention
+    std::string array, argument, function;
+  };
+  /// From here on functions of vectors are set apart as stages, whose vectors are numbered by `index`.
+  void stage(std::string index) { index_ = std::move(index); }
+  std::vector<Stage> take_stages();
   /// Kind of the elements of a dtype.
   static CKind kind(DType t) {
     return t == DType::boolean ? CKind::Boolean : is_float(t) ? CKind::Real : CKind::Integer;
@@ -73,6 +84,7 @@ class CppPrinter : public CPrinter {
   CValue comparison(Op op, Expr a, Expr b) override;
   CValue compare(Op op, CValue a, CValue b) override;
   CValue real_of_integer(Expr e, CValue v) override;
+  CValue function(Op op, Expr argument, CValue v) override;
 
  private:
   CValue read_local(const Buffer& b);
@@ -92,6 +104,8 @@ class CppPrinter : public CPrinter {
   int64_t panel_ = 0;
   int width_ = 1;
   bool scalar_ = false;
+  std::string index_;  ///< of stages; empty: none are made
+  std::vector<Stage> stages_;
 };
 
 /// C type in which elements of a dtype lie in memory, and in Local buffers.

@@ -55,6 +55,13 @@ struct AxisFrame {
 };
 using Frame = std::vector<AxisFrame>;
 
+/// An op that reads memory runs again on what lies `elements` further along `axis` (null: it does not), which may be brought near meanwhile; a hint that
+/// changes no value.
+struct Ahead {
+  Sym axis;
+  int64_t elements = 0;
+};
+
 /// Which slot of a ring an op touches.
 struct Use {
   Sym buffer;
@@ -134,6 +141,7 @@ struct Copy {
   Frame frame;
   Expr present;
   std::vector<int> checks;
+  Ahead ahead;
 };
 /// Synchronous store to memory, clipped to the array (and frame extents); rounds to the tensor's dtype.
 struct StoreOut {
@@ -152,7 +160,8 @@ struct StoreAsync {
   Scope per = Scope::Role;
 };
 struct BulkWait {};  ///< the elected thread waits until its bulk stores have read their source
-/// d (+)= a·b over the contracted axes, by an atom of the target. On a target whose atom is asynchronous it joins the open group.
+/// d (+)= a·b over the contracted axes, by an atom of the target. On a target whose atom is asynchronous it joins the open group. `next`: a view of memory whose
+/// part at next_frame is read by what follows, and may be brought near meanwhile (null: none); a hint that changes no value.
 struct Mma {
   std::string atom;
   Sym d, a, b;
@@ -160,6 +169,8 @@ struct Mma {
   bool zero = false;
   std::vector<Use> uses;
   Frame frame;
+  Sym next;
+  Frame next_frame;
 };
 struct MmaFence {};  ///< orders register writes before asynchronous products that read or accumulate them
 struct Commit {};    ///< closes the open group
@@ -190,6 +201,7 @@ struct ReduceOp {
   std::vector<Use> uses;
   Scope across = Scope::Thread;
   Sym scratch;
+  Ahead ahead;
 };
 
 // One list generates dispatch.

@@ -75,6 +75,10 @@ std::string where(const Frame& frame) {
   return list.empty() ? "" : fmt::format(" at {}", fmt::join(list, ", "));
 }
 
+std::string further(const Ahead& a) {
+  return a.axis ? fmt::format(", then {} further along {}", a.elements, a.axis.name()) : std::string();
+}
+
 std::string slot(Expr use) { return use ? fmt::format("[use {}]", to_string(use)) : ""; }
 
 std::string slots(const std::vector<Use>& uses) {
@@ -122,8 +126,8 @@ struct OpText {
   }
   std::string operator()(const Copy& o) const {
     std::string needed = o.present ? fmt::format(" where {}", to_string(o.present)) : "";
-    return fmt::format("{}{} <- {}[{}]{} by {}{}", o.buffer.name(), slot(o.use), o.tensor.name(),
-                       texts(o.index), needed, o.atom, where(o.frame));
+    return fmt::format("{}{} <- {}[{}]{} by {}{}{}", o.buffer.name(), slot(o.use), o.tensor.name(),
+                       texts(o.index), needed, o.atom, where(o.frame), further(o.ahead));
   }
   std::string operator()(const StoreOut& o) const {
     return fmt::format("{}[{}] <- {} by {}{}", o.tensor.name(), texts(o.index), o.buffer.name(), o.atom,
@@ -136,8 +140,10 @@ struct OpText {
   std::string operator()(const Fail& o) const { return fmt::format("fail check {}", o.check); }
   std::string operator()(const BulkWait&) const { return "wait for bulk stores"; }
   std::string operator()(const Mma& o) const {
-    return fmt::format("{} {}= {} . {} over {} by {}{}{}", o.d.name(), o.zero ? "" : "+", o.a.name(),
-                       o.b.name(), names(o.contracted), o.atom, where(o.frame), slots(o.uses));
+    const std::string next =
+        o.next ? fmt::format(", then read {}{}", o.next.name(), where(o.next_frame)) : std::string();
+    return fmt::format("{} {}= {} . {} over {} by {}{}{}{}", o.d.name(), o.zero ? "" : "+", o.a.name(),
+                       o.b.name(), names(o.contracted), o.atom, where(o.frame), slots(o.uses), next);
   }
   std::string operator()(const MmaFence&) const { return "fence registers"; }
   std::string operator()(const Commit&) const { return "commit group"; }
@@ -153,9 +159,9 @@ struct OpText {
   }
   std::string operator()(const ReduceOp& o) const {
     std::string scratch = o.scratch ? fmt::format(" through {}", o.scratch.name()) : "";
-    return fmt::format("{} {}= {} over {} of {}, across {}{}{}{}", o.buffer.name(),
+    return fmt::format("{} {}= {} over {} of {}, across {}{}{}{}{}", o.buffer.name(),
                        o.accumulate ? "combine" : "", name(o.reducer), names(o.axes), text(o.value),
-                       name(o.across), scratch, where(o.frame), slots(o.uses));
+                       name(o.across), scratch, where(o.frame), slots(o.uses), further(o.ahead));
   }
 };
 

@@ -51,19 +51,33 @@ std::map<Sym, DType> held_types(const TileKernel& k, DType real) {
   return held;
 }
 
-/// The first long group axis that one operand of a product carries into its result.
+/// The long group axis that one operand carries into the results of most products. Of several the first along which such an operand lies contiguous in
+/// memory, so that packing it moves vectors; else the first.
 Sym choose_panel_axis(const TileKernel& k, int width) {
+  Sym best;
+  std::pair<int, bool> best_worth{0, false};
   for (const KernelAxis& a : k.grid) {
-    if (a.kind != KernelAxis::Kind::Group || a.block < std::max<int64_t>(width, short_group)) continue;
-    bool row = false;
+    if (a.kind != KernelAxis::Kind::Group || a.block < width) continue;
+    std::set<Sym> operands;
+    std::pair<int, bool> worth{0, false};
     for_each_stmt(k.body, [&](const Stmt& s) {
-      if (const Dot* d = std::get_if<Dot>(&s.node))
-        row = row || (contains_axis(k.tile(d->tile).axes, a.index) &&
-                      contains_axis(k.tile(d->a).axes, a.index) != contains_axis(k.tile(d->b).axes, a.index));
+      const Dot* d = std::get_if<Dot>(&s.node);
+      if (!d || !contains_axis(k.tile(d->tile).axes, a.index)) return;
+      const bool in_a = contains_axis(k.tile(d->a).axes, a.index);
+      if (in_a == contains_axis(k.tile(d->b).axes, a.index)) return;
+      ++worth.first;
+      operands.insert(in_a ? d->a : d->b);
     });
-    if (row) return a.index;
+    for_each_stmt(k.body, [&](const Stmt& s) {
+      if (const Load* l = std::get_if<Load>(&s.node); l && operands.count(l->tile))
+        worth.second = worth.second || innermost(l->index, k.tile(l->tile).axes) == a.index;
+    });
+    if (worth > best_worth) {
+      best = a.index;
+      best_worth = worth;
+    }
   }
-  return {};
+  return best;
 }
 
 /// Contiguous axes of tiles without the panel axis. Operands keep the order of their arrays where that axis is long enough; what is computed
@@ -171,13 +185,14 @@ int rows_of_product(int vectors, int registers) {
   return rows;
 }
 
-int vectors_of_panel(int64_t elements, int width, int registers) {
+int vectors_of_panel(int64_t elements, int width, int registers, bool rows) {
   const int64_t vectors = (elements + width - 1) / width;
   int best = 1;
   double best_cost = 0;
-  for (int c : {3, 2, 1}) {
+  for (int c : {4, 3, 2, 1}) {
+    if (c == 4 && rows) continue;
     // A micro-kernel needs about ten accumulators to hide the latency of its additions.
-    const double rate = std::min(1.0, 0.4 + 0.05 * c * rows_of_product(c, registers));
+    const double rate = std::min(1.0, 0.4 + 0.05 * c * (rows ? rows_of_product(c, registers) : 1));
     const double cost = double(pad(vectors, c)) / rate;
     if (best_cost == 0 || cost < best_cost) {
       best = c;
@@ -203,13 +218,14 @@ Lanes choose_lanes(const TileKernel& k, const Machine& m) {
   lanes.fastest = std::move(fastest.chosen);
   for (const auto& [tile, axis] : lanes.fastest)
     if (axis) lanes.vectors[axis] = 1;
+  std::map<Sym, bool> with_rows;
   for_each_stmt(k.body, [&](const Stmt& s) {
     const Dot* d = std::get_if<Dot>(&s.node);
     const auto product = d ? product_axes(lanes, k, *d) : std::nullopt;
-    if (product)
-      lanes.vectors[product->lane] =
-          vectors_of_panel(block_of(k, product->lane), lanes.width, m.vector.registers);
+    if (product) with_rows[product->lane] = with_rows[product->lane] || product->row;
   });
+  for (const auto& [lane, rows] : with_rows)
+    lanes.vectors[lane] = vectors_of_panel(block_of(k, lane), lanes.width, m.vector.registers, rows);
   return lanes;
 }
 

@@ -1,8 +1,9 @@
 // Vector lanes on a CPU: along which axis of a tile they run, and how tiles lie in memory for it.
 //
 // One axis of a kernel, the panel axis, is cut into panels of C vectors (W = C·V elements): a tile that has it lies as [panel][other axes][W], so that
-// a product reads its lanes operand and writes its result in consecutive vectors. It is the first group axis of at least `short_group` elements that
-// is a row axis of some product. Every other tile is row-major, with the axis along which its operands are contiguous innermost.
+// a product reads its lanes operand and writes its result in consecutive vectors. It is the group axis of at least a vector that is a row axis of most
+// products, of several one along which operands are contiguous in memory. Every other tile is row-major, with the axis along which its operands are
+// contiguous innermost.
 #pragma once
 #include <map>
 #include <optional>
@@ -10,9 +11,6 @@
 #include "tilewright/map/mapped.h"
 
 namespace tilewright::cpu {
-
-/// Group axes shorter than this do not fill the lanes; the feature axis or the stream does.
-constexpr int64_t short_group = 12;
 
 struct Lanes {
   int width = 4;            ///< elements of a vector register
@@ -31,8 +29,8 @@ Lanes choose_lanes(const TileKernel& k, const Machine& m);
 
 /// Elements of an axis in one block or chunk.
 int64_t block_of(const TileKernel& k, Sym axis);
-/// Vectors of a panel that waste least along `elements`, given the registers.
-int vectors_of_panel(int64_t elements, int width, int registers);
+/// Vectors of a panel that waste least along `elements`, given the registers. `rows`: do the products that use it have rows?
+int vectors_of_panel(int64_t elements, int width, int registers, bool rows = true);
 /// Rows of the outer-product micro-kernel with `vectors` vectors of lanes: as many accumulators as leave registers for operands.
 int rows_of_product(int vectors, int registers);
 /// [panel][other axes][W] for tiles with the panel axis, else row-major with the fastest axis innermost, padded to whole panels.

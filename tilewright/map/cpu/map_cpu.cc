@@ -120,7 +120,8 @@ class KernelMapper {
   }
 
   /// Origin and clipped extent of an axis from here on.
-  void open_axis(const KernelAxis& a, std::vector<MappedOp>& ops) {
+  /// `stop`: no element from there on matters (null: all do).
+  void open_axis(const KernelAxis& a, std::vector<MappedOp>& ops, Expr stop = {}) {
     const std::string& text = a.index.name();
     const Expr size = size_of(t_.axes, a.index);
     if (a.kind == KernelAxis::Kind::Whole) {
@@ -140,9 +141,11 @@ class KernelMapper {
     add(ops, Define{first, Expr(a.counter) * Expr(a.block)});
     const auto literal = size.rational();
     Expr extent = a.block;
-    if (a.end || !literal || literal->num() == 0 || literal->num() % a.block != 0) {
+    if (a.end || stop || !literal || literal->num() == 0 || literal->num() % a.block != 0) {
       const Sym count = variable("n" + text);
-      add(ops, Define{count, min(a.block, (a.end ? bake(a.end) : size) - first)});
+      Expr end = a.end ? bake(a.end) : size;
+      if (stop) end = min(end, bake(stop));
+      add(ops, Define{count, min(a.block, end - first)});
       extent = count;
     }
     frames_[a.index] = {a.index, first, extent};
@@ -253,6 +256,37 @@ class KernelMapper {
     }
   }
 
+  /// Is the tile 0 or NaN where the terms of the dot are absent? Exponentials of c·u + v are, with c > 0 and u = −inf there, whatever v.
+  bool vanishes_where_absent(const Dot& dot, Sym tile) const {
+    std::map<Sym, bool> lowest, vanishes;  // −inf; 0 or NaN
+    bool reached = false;
+    for_each_stmt(k_.body, [&](const Stmt& s) {
+      const Dot* d = std::get_if<Dot>(&s.node);
+      reached = reached || d == &dot;
+      const Sym out = written(s);
+      if (reached || !out) return;
+      bool is_lowest = false, is_zero = false;
+      if (const Map* m = std::get_if<Map>(&s.node)) {
+        const Expr value = value_in(*m, true);
+        if (value.is(Op::Select) && value.arg(0) == dot.present)
+          is_lowest = simplify(value.arg(2)) == Expr::real(-__builtin_inf());
+        if (value.is(Op::Exp) || value.is(Op::Exp2))
+          for (Sym u : tensors_read(value)) {
+            if (!lowest[u]) continue;
+            const Sym x = Sym::fresh({.name = "u", .kind = SymbolKind::Variable});
+            const Expr source = read(u, own_axes(k_.tile(u).axes));
+            const auto form =
+                affine(rewrite(value.arg(0), [&](Expr e) { return e == source ? Expr(x) : e; }), {x});
+            is_zero = is_zero || (form && provably_positive(form->coefficient[0]) &&
+                                  !contains_axis(tensors_read(form->rest), u));
+          }
+      }
+      lowest[out] = is_lowest;
+      vanishes[out] = is_zero;
+    });
+    return reached && vanishes[tile];
+  }
+
   /// Absent terms contribute nothing whatever the operands hold. Where the lanes operand is 0 for absent terms (weights behind a mask are) and the other
   /// is finite they add 0 by themselves; only otherwise is the sum taken with selects.
   void guard_absent(const Dot& x, Expr present, Mma mma, const std::string& comment,
@@ -269,12 +303,17 @@ class KernelMapper {
       add(ops, std::move(r));
     };
     const std::vector<Sym>&a = k_.tile(mma.a).axes, &b = k_.tile(mma.b).axes;
+    const Expr weight = read(mma.a, own_axes(a));
     any(b, logical_not(less(make(Op::Abs, {read(mma.b, own_axes(b))}), Expr::infinity())), false);
-    std::vector<Sym> axes = a;
-    for (Sym s : free_symbols(present))
-      if (has_axis(k_, s) && contains_axis(axes_union(k_.tile(x.tile).axes, x.axes), s))
-        axes = axes_union(axes, {s});
-    any(axes, logical_and(logical_not(bake(present)), make(Op::Ne, {read(mma.a, own_axes(a)), 0})), true);
+    if (vanishes_where_absent(x, mma.a)) {
+      any(a, make(Op::Ne, {weight, weight}), true);
+    } else {
+      std::vector<Sym> axes = a;
+      for (Sym s : free_symbols(present))
+        if (has_axis(k_, s) && contains_axis(axes_union(k_.tile(x.tile).axes, x.axes), s))
+          axes = axes_union(axes, {s});
+      any(axes, logical_and(logical_not(bake(present)), make(Op::Ne, {weight, 0})), true);
+    }
     Vote vote;
     vote.condition = read(flag, {});
     vote.scope = Scope::Thread;
@@ -300,10 +339,12 @@ class KernelMapper {
       loop.var = axis.counter ? axis.counter : variable(x.axis.name() + "_chunk");
       loop.lo = bake(x.segments[s].lo);
       loop.hi = bake(x.segments[e - 1].hi);
-      if (axis.kind == KernelAxis::Kind::Stream) open_axis(axis, loop.body);
       const bool masked = matters && x.segments[s].masked;
+      if (axis.kind == KernelAxis::Kind::Stream)
+        open_axis(axis, loop.body, masked ? x.segments[s].stop : Expr());
       lower(x.body, masked, loop.body);
       scale_at_products(loop.body);
+      if (axis.kind == KernelAxis::Kind::Stream) read_ahead(axis, loop.body);
       std::string text = comment;
       if (matters) text += (text.empty() ? "" : ", ") + std::string(masked ? "masked" : "plain");
       if (axis.kind == KernelAxis::Kind::Stream)
@@ -311,6 +352,40 @@ class KernelMapper {
       else
         for (MappedOp& op : loop.body) ops.push_back(std::move(op));  // one chunk: no loop
       s = e;
+    }
+  }
+
+  /// While a product runs, what the next one reads where it lies can be brought near; behind the last product of a chunk, what the first one reads of the
+  /// next chunk. Copies and reductions read the next chunk themselves.
+  void read_ahead(const KernelAxis& stream, std::vector<MappedOp>& ops) {
+    std::vector<Mma*> products;
+    const auto streamed = [&](const std::vector<Expr>& index) {
+      return std::any_of(index.begin(), index.end(), [&](Expr e) { return depends_on(e, stream.index); });
+    };
+    for_each_op(ops, [&](MappedOp& op) {
+      if (Mma* x = std::get_if<Mma>(&op.node)) products.push_back(x);
+      if (Copy* x = std::get_if<Copy>(&op.node); x && streamed(x->index))
+        x->ahead = {stream.index, stream.block};
+      if (ReduceOp* x = std::get_if<ReduceOp>(&op.node))
+        for (Sym s : tensors_read(x->value))
+          if (auto view = views_.find(s); view != views_.end() && streamed(view->second.index))
+            x->ahead = {stream.index, stream.block};
+    });
+    for (size_t k = 0; k < products.size(); ++k) {
+      const bool last = k + 1 == products.size();
+      const Sym next = products[last ? 0 : k + 1]->b;
+      const auto view = views_.find(next);
+      if (view == views_.end()) continue;
+      if (!streamed(view->second.index)) continue;
+      products[k]->next = next;
+      products[k]->next_frame = frame(k_.tile(next).axes);
+      if (!last) continue;
+      for (AxisFrame& f : products[k]->next_frame) {
+        if (f.axis != stream.index) continue;
+        f.origin = f.origin + Expr(stream.block);
+        f.extent =
+            min(stream.block, (stream.end ? bake(stream.end) : size_of(t_.axes, stream.index)) - f.origin);
+      }
     }
   }
 
@@ -324,6 +399,18 @@ class KernelMapper {
       size_t at = k + 1;
       bool found = false;
       for (; at < ops.size() && !found; ++at) {
+        // Where absent terms may leak into the product, it is taken in one of two ways: both scale.
+        if (Vote* vote = std::get_if<Vote>(&ops[at].node)) {
+          const auto* x = vote->otherwise.size() == 1 ? std::get_if<Mma>(&vote->otherwise[0].node) : nullptr;
+          if (!x || x->d != map->buffer || x->zero ||
+              contains_axis(tensors_read(vote->condition), map->buffer))
+            break;
+          vote->then.insert(vote->then.begin(), ops[k]);
+          vote->otherwise.insert(vote->otherwise.begin(), ops[k]);
+          ops.erase(ops.begin() + long(k));
+          map = nullptr;
+          break;
+        }
         if (const auto* x = std::get_if<Mma>(&ops[at].node)) {
           if (x->d == map->buffer) found = !x->zero;
           if (x->d == map->buffer || x->a == map->buffer || x->b == map->buffer || contains_axis(reads, x->d))
@@ -339,6 +426,10 @@ class KernelMapper {
                                 ? std::get<MapOp>(ops[at].node).buffer
                                 : std::get<ReduceOp>(ops[at].node).buffer;
         if (written == map->buffer || contains_axis(reads, written)) break;
+      }
+      if (!map) {
+        --k;
+        continue;
       }
       if (!found || at == k + 1) continue;
       std::rotate(ops.begin() + long(k), ops.begin() + long(k) + 1, ops.begin() + long(at));

@@ -82,7 +82,10 @@ struct Collector {
     access(x.tensor, x.index);
     frame(x.frame);
   }
-  void visit(const Mma& x) { frame(x.frame); }
+  void visit(const Mma& x) {
+    frame(x.frame);
+    frame(x.next_frame);
+  }
   void visit(const MapOp& x) {
     expr(x.value);
     frame(x.frame);

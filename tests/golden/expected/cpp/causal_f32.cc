@@ -38,15 +38,38 @@ INLINE bool all(vm x) {
   for (int l = 0; l < LANES; ++l) found &= x[l];
   return found != 0;
 }
-INLINE vf v_max(vf a, vf b) {  // NaN if either is
-  const vf m = a > b ? a : b;
-  return a == a ? m : a;
+// a > b ? a : b and a < b ? a : b: b where either is NaN. The compiler takes a comparison and a selection for what is one instruction.
+#if defined(__AVX512F__) && 8 == 16
+INLINE vf above(vf a, vf b) {
+  vf m;
+  asm("vmaxps %2, %1, %0" : "=v"(m) : "v"(a), "v"(b));
+  return m;
 }
+INLINE vf below(vf a, vf b) {
+  vf m;
+  asm("vminps %2, %1, %0" : "=v"(m) : "v"(a), "v"(b));
+  return m;
+}
+#elif defined(__AVX__) && 8 == 8
+INLINE vf above(vf a, vf b) { return (vf)__builtin_ia32_maxps256(a, b); }
+INLINE vf below(vf a, vf b) { return (vf)__builtin_ia32_minps256(a, b); }
+#elif defined(__SSE__) && 8 == 4
+INLINE vf above(vf a, vf b) { return (vf)__builtin_ia32_maxps(a, b); }
+INLINE vf below(vf a, vf b) { return (vf)__builtin_ia32_minps(a, b); }
+#else
+INLINE vf above(vf a, vf b) { return a > b ? a : b; }
+INLINE vf below(vf a, vf b) { return a < b ? a : b; }
+#endif
+INLINE vm unordered(vf a, vf b) {  // NaN in either
+#if defined(__AVX__) && 32 == 32 && 8 == 8
+  return (vm)__builtin_ia32_cmpps256(a, b, 3);
+#else
+  return (a != a) | (b != b);
+#endif
+}
+INLINE vf v_max(vf a, vf b) { return a == a ? above(a, b) : a; }  // NaN if either is
 INLINE real v_max(real a, real b) { return a > b || a != a ? a : b; }
-INLINE vf v_min(vf a, vf b) {  // NaN if either is
-  const vf m = a < b ? a : b;
-  return a == a ? m : a;
-}
+INLINE vf v_min(vf a, vf b) { return a == a ? below(a, b) : a; }  // NaN if either is
 INLINE real v_min(real a, real b) { return a < b || a != a ? a : b; }
 INLINE int64 i_max(int64 a, int64 b) { return a > b ? a : b; }
 INLINE vl i_max(vl a, vl b) { return a > b ? a : b; }
@@ -62,22 +85,41 @@ INLINE vl i_floordiv(vl a, vl b) {
   for (int l = 0; l < LANES; ++l) a[l] = i_floordiv(a[l], b[l]);
   return a;
 }
+// Lane l holds lane l ^ W of x.
+template <int W>
+INLINE vf away(vf x) {
+  return W == 8   ? __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)
+         : W == 4 ? __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3)
+         : W == 2 ? __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5)
+                  : __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6);
+}
 INLINE vf v_abs(vf x) { return (vf)((vm)x & ~((int)1 << (8 * sizeof(real) - 1))); }
 INLINE real v_abs(real x) { return x < 0 ? -x : x == 0 ? 0 : x; }
-INLINE vf exp2_parts(vf f, vf t) {  // 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n
-  vf p = f * 3.07067236e-4f + 2.67977488e-3f;
-  p = p * f + 1.92368747e-2f;
-  p = p * f + 1.11006649e-1f;
-  p = p * f + 4.80452958e-1f;
-  p = p * f + 1.38629441f;
-  p = p * f + 2.0f;
-  return p * (vf)(((vi)t << 23) + 0x3f000000);
+#define ALL UNROLL for (int c = 0; c < N; ++c)  // N vectors in step: none waits for its own last operation
+// 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n.
+template <int N>
+INLINE void exp2_parts(vf (&f)[N], const vf (&t)[N]) {
+  vf p[N];
+  ALL p[c] = f[c] * 3.07067236e-4f + 2.67977488e-3f;
+  ALL p[c] = p[c] * f[c] + 1.92368747e-2f;
+  ALL p[c] = p[c] * f[c] + 1.11006649e-1f;
+  ALL p[c] = p[c] * f[c] + 4.80452958e-1f;
+  ALL p[c] = p[c] * f[c] + 1.38629441f;
+  ALL p[c] = p[c] * f[c] + 2.0f;
+  ALL f[c] = p[c] * (vf)(((vi)t[c] << 23) + 0x3f000000);
+}
+template <int N>
+INLINE void v_exp2(vf (&x)[N]) {
+  vf t[N];
+  ALL x[c] = above(splat(-126.0f), x[c]);
+  ALL t[c] = below(splat(12583041.0f), x[c] + 12582912.0f);  // rounds: n in the low bits, n <= 129
+  ALL x[c] = x[c] - (t[c] - 12582912.0f);
+  exp2_parts(x, t);
 }
 INLINE vf v_exp2(vf x) {
-  x = x < -126.0f ? splat(-126.0f) : x;
-  vf t = x + 12582912.0f;                        // rounds: n in the low bits
-  t = t > 12583041.0f ? splat(12583041.0f) : t;  // n <= 129
-  return exp2_parts(x - (t - 12582912.0f), t);
+  vf a[1] = {x};
+  v_exp2(a);
+  return a[0];
 }
 INLINE real v_exp2(real x) { return v_exp2(splat(x))[0]; }
 // The first n lanes from p[0], p[stride] …; 0 in the others.
@@ -85,26 +127,53 @@ template <class T>
 INLINE void gather(T* lanes, const T* p, int64 stride, int64 n) {
   for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? p[l * stride] : (T)0;
 }
-template <class T>
-INLINE void scatter(T* p, int64 stride, int64 n, const T* lanes) {
-  for (int64 l = 0; l < LANES; ++l)
-    if (l < n) p[l * stride] = lanes[l];
-}
-// The first n lanes from p[0], p[stride] …; 0 in the others.
-INLINE vf load_real(const real* p, int64 stride, int64 n) {
-  if (n >= LANES && stride == 1) return *(const vf_any*)p;
+__attribute__((noinline, cold)) static vf load_apart(const real* p, int64 stride, int64 n) {
   alignas(64) real lanes[LANES];
   gather(lanes, p, stride, n);
   return *(const vf*)lanes;
 }
-INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
-  if (n >= LANES && stride == 1)
-    *(vf_any*)p = x;
-  else
-    scatter(p, stride, n, (const real*)&x);
+// The first n lanes from p[0], p[stride] …; 0 in the others.
+INLINE vf load_real(const real* p, int64 stride, int64 n) {
+  if (__builtin_expect(n >= LANES && stride == 1, 1)) return *(const vf_any*)p;
+  return load_apart(p, stride, n);
 }
-// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. UNIT: the rows of b are neighbours. `scale`: what d
-// held is multiplied by it first, lane by lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not).
+// Brings bytes near that will be read.
+INLINE void bring(const void* p, int64 bytes) {
+  for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b);
+}
+// to[k, lane] = from[lane, k] for n rows of `width` lanes, of which the first `lanes` exist and the others are 0. What lies `ahead` elements further is read
+// next (0: nothing is known).
+__attribute__((noinline)) static void pack(real* to, int64 to_row, int64 width, const real* from, int64 from_lane, int64 from_row, int64 lanes,
+                                           int64 n, int64 ahead = 0) {
+  if (lanes > width) lanes = width;
+  for (int64 k = 0; from_lane == 1 && k < n; ++k) {
+    real* t = to + k * to_row;
+    const real* f = from + k * from_row;
+    int64 l = 0;
+    if (ahead != 0) bring(f + ahead, lanes * sizeof(real));
+    for (; l + LANES <= lanes; l += LANES) st(t + l, *(const vf_any*)(f + l));
+    for (; l < lanes; ++l) t[l] = f[l];
+    for (; l % LANES != 0; ++l) t[l] = 0;
+    for (; l < width; l += LANES) st(t + l, (vf){});
+  }
+  for (int64 l = 0; from_lane != 1 && l < width; ++l)
+    for (int64 k = 0; k < n; ++k) to[k * to_row + l] = l < lanes ? from[l * from_lane + k * from_row] : 0;
+}
+// to[lane, k] = from[k, lane] for n rows of lanes.
+__attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_row, int64 lanes, int64 n) {
+  for (int64 k = 0; to_lane == 1 && k < n; ++k) {
+    real* t = to + k * to_row;
+    const real* f = from + k * from_row;
+    int64 l = 0;
+    for (; l + LANES <= lanes; l += LANES) *(vf_any*)(t + l) = ld(f + l);
+    for (; l < lanes; ++l) t[l] = f[l];
+  }
+  for (int64 l = 0; to_lane != 1 && l < lanes; ++l)
+    for (int64 k = 0; k < n; ++k) to[l * to_lane + k * to_row] = from[k * from_row + l];
+}
+// d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. `scale`: what d held is multiplied by it first, lane by
+// lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). Two rows from `near` on, `near_step` bytes for
+// each k, are brought near on the way: loads are not what the loop waits for.
 // PIN keeps the compiler from loading a vector of lanes again for every row: 4×3 rows and vectors would take 16 loads instead of 7 for 12 products.
 #if defined(__AVX512F__)
 #define PIN(x) asm("" : "+v"(x))
@@ -113,10 +182,10 @@ INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
 #else
 #define PIN(x)
 #endif
-template <int R, int C, bool UNIT, int TOP>
-__attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row,
-                                          int64 b_inner, int64 inner, bool add, const real* scale, real* top) {
-  if (UNIT) b_row = 1;
+template <int R, int C, int TOP>
+__attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row, int64 b_inner,
+                                          int64 inner, bool add, const real* scale, real* top, const char* near, int64 near_row,
+                                          int64 near_step) {
   vf s[R][C];
   UNROLL
   for (int r = 0; r < R; ++r) {
@@ -138,6 +207,9 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     }
     a += a_inner;
     b += b_inner;
+    __builtin_prefetch(near);
+    __builtin_prefetch(near + near_row);
+    near += near_step;
   }
   if (add) {
     UNROLL
@@ -155,28 +227,60 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
   if (TOP != 0) {
     UNROLL
     for (int c = 0; c < C; ++c) {
+#if defined(__AVX__) && !defined(__AVX512F__)  // conditions are vectors: whether one of two is NaN takes one instruction
+      vf x = s[0][c];
+      vm nan = unordered(x, s[R - 1][c]);
+      UNROLL
+      for (int r = 1; r < R; ++r) {
+        x = TOP > 0 ? above(x, s[r][c]) : below(x, s[r][c]);
+        if (r % 2 == 0) nan |= unordered(s[r - 1][c], s[r][c]);
+      }
+      const vf old = ld(top + c * LANES);
+      x = TOP > 0 ? above(x, old) : below(x, old);
+      st(top + c * LANES, (vf)((vm)x | nan));
+#else
       vf x = ld(top + c * LANES);
       UNROLL
       for (int r = 0; r < R; ++r) x = TOP > 0 ? v_max(x, s[r][c]) : v_min(x, s[r][c]);
       st(top + c * LANES, x);
+#endif
     }
   }
 }
-// The same for any number of panels of C vectors and of rows.
+// The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn. What is read next is brought near: `next_rows` rows of
+// `next_bytes` bytes or, where `next` is null, the rows behind.
 template <int R, int C, int TOP = 0>
-INLINE void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a, int64 a_panel, int64 a_inner,
-                    const real* b, int64 b_row, int64 b_inner, bool add, const real* scale = 0, real* top = 0) {
-  for (int64 p = 0; p < panels; ++p, d += d_panel, a += a_panel) {
-    for (int c = 0; TOP != 0 && c < C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
-    int64 r = 0;
-    if (b_row == 1)
-      for (; r + R <= rows; r += R) fma<R, C, true, TOP>(d + r * d_row, d_row, a, a_inner, b + r, 1, b_inner, inner, add, scale, top);
-    else
-      for (; r + R <= rows; r += R)
-        fma<R, C, false, TOP>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add, scale, top);
-    for (; r < rows; ++r) fma<1, C, false, TOP>(d + r * d_row, d_row, a, a_inner, b + r * b_row, b_row, b_inner, inner, add, scale, top);
-    if (scale) scale += C * LANES;
-    if (TOP != 0) top += C * LANES;
+__attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
+                                              int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
+                                              const real* scale = 0, real* top = 0, const void* next = 0, int64 next_row = 0,
+                                              int64 next_rows = 0, int64 next_bytes = 0) {
+  for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
+  const int64 size = sizeof(real);
+  const char* near = (const char*)next;
+  int64 near_row = next_row * size, near_step = inner > 0 ? (next_bytes + inner - 1) / inner : 0;
+  for (int64 r = 0; r < rows;) {
+    const bool whole = r + R <= rows;
+    if (!next) {
+      const bool behind = b_inner == 1 && r + R < rows;
+      near = (const char*)(b + (behind ? r + R : r) * b_row);
+      near_row = behind ? b_row * size : 0;
+      near_step = behind ? size : 0;
+    }
+    for (int64 p = 0; p < panels; ++p, near += 2 * near_row) {
+      const real* s = scale ? scale + p * C * LANES : 0;
+      real* t = TOP != 0 ? top + p * C * LANES : 0;
+      const real *ap = a + p * a_panel, *br = b + r * b_row;
+      real* dp = d + p * d_panel + r * d_row;
+      if (whole)
+        fma<R, C, TOP>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+      else
+        fma<1, C, TOP>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+      if (next && (next_rows -= 2) <= 0) {
+        near = (const char*)b;
+        near_row = near_step = 0;
+      }
+    }
+    r += whole ? R : 1;
   }
 }
 
@@ -227,13 +331,7 @@ static void causal_task(const int64* words, int64 task) {
   const int64 ni = i_min(48, size_i - i0);
   // Q = Q[b, h, i, d]
   for (int64 p = 0; p * 24 < ni; ++p) {
-    for (int64 d = 0; d < 32; ++d) {
-      UNROLL
-      for (int c = 0; c < 3; ++c) {
-        const int64 i = p * 24 + c * 8;
-        st(Q_tile + p * 768 + d * 24 + c * 8, load_real(Q + b * Q_b + h * Q_h + (i0 + i) * Q_i + d * Q_d, Q_i, ni - i));
-      }
-    }
+    pack(Q_tile + p * 768, 24, 24, Q + b * Q_b + h * Q_h + i0 * Q_i + 0 * Q_d + p * 24 * Q_i, Q_i, Q_d, ni - p * 24, 32);
   }
   // rho = -inf
   for (int64 p = 0; p * 24 < ni; ++p) {
@@ -267,7 +365,7 @@ static void causal_task(const int64* words, int64 task) {
     const int64 nj = i_min(64, size_j - j0);
     // S = sum[d](Q * K)
     // m = max[j](S[i, j])
-    product<4, 3, 1>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m);
+    product<4, 3, 1>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_j, nj, 4 * 32);
     // rho_next = max(rho[i], m[i]): point
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
@@ -278,12 +376,21 @@ static void causal_task(const int64* words, int64 task) {
     }
     // r = where(rho[i] != rho_next[i], exp2((rho[i] - rho_next[i]) * 0.25503486164919736), 1)
     for (int64 p = 0; p * 24 < ni; ++p) {
+      vf x0[3];
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
         const vf t0 = ld(rho + i);
         const vf t1 = ld(rho_next + i);
-        st(r + i, select(t0 != t1, v_exp2(0.25503486f * (t0 - t1)), splat(1.0f)));
+        x0[c] = 0.25503486f * (t0 - t1);
+      }
+      v_exp2(x0);
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        const vf t0 = ld(rho + i);
+        const vf t1 = ld(rho_next + i);
+        st(r + i, select(t0 != t1, x0[c], splat(1.0f)));
       }
     }
     // l = l[i] * r[i]: repair
@@ -314,30 +421,24 @@ static void causal_task(const int64* words, int64 task) {
     // S = exp2((S[i, j] - g[i]) * 0.25503486164919736): exp(S - rho)
     // l sum = sum[j](S[i, j]): sum exp(S - rho)
     for (int64 p = 0; p * 24 < ni; ++p) {
-      vf total[2][3];
+      vf total[1][3];
       UNROLL
-      for (int u = 0; u < 2; ++u) {
+      for (int u = 0; u < 1; ++u) {
         UNROLL
         for (int c = 0; c < 3; ++c) total[u][c] = (vf){};
       }
-      for (int64 first = 0; first + 2 <= nj; first += 2) {
-        UNROLL
-        for (int u = 0; u < 2; ++u) {
-          const int64 j = first + u;
-          UNROLL
-          for (int c = 0; c < 3; ++c) {
-            const int64 i = p * 24 + c * 8;
-            const vf made = v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
-            st(S + p * 1536 + j * 24 + c * 8, made);
-            total[u][c] = total[u][c] + made;
-          }
-        }
-      }
-      for (int64 j = (nj) / 2 * 2; j < nj; ++j) {
+      for (int64 j = 0; j < nj; ++j) {
+        vf x0[3];
         UNROLL
         for (int c = 0; c < 3; ++c) {
           const int64 i = p * 24 + c * 8;
-          const vf made = v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+          x0[c] = 0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i));
+        }
+        v_exp2(x0);
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          const vf made = x0[c];
           st(S + p * 1536 + j * 24 + c * 8, made);
           total[0][c] = total[0][c] + made;
         }
@@ -345,42 +446,29 @@ static void causal_task(const int64* words, int64 task) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(l + i, ld(l + i) + (total[0][c] + total[1][c]));
+        st(l + i, ld(l + i) + (total[0][c]));
       }
     }
     // o = o[i, e] * r[i]: repair
     // o += sum[j](S * V): sum exp(S - rho) V
-    product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r);
+    product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0 + 64) * K_j + 0 * K_d, K_j, i_min(64, size_j - (j0 + 64)), 4 * 32);
   }
   // masked
   for (int64 j_chunk = i_max(0, i_min(i_block + ((size_j - size_i - 16 * i_block + 1) >> 6), size_j >> 6)), j_chunk_end = i_max(0, i_min(((size_j - size_i + i_min(size_i - 1, 48 * i_block + 47)) >> 6) + 1, (size_j + 63) >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
     const int64 j0_2 = 64 * j_chunk;
     const int64 nj_2 = i_min(64, size_j - j0_2);
     // S = sum[d](Q * K)
-    product<4, 3>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false);
+    product<4, 3>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false, 0, 0, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_j, nj_2, 4 * 32);
     // S = where(size(i) + j <= i + size(j), S[i, j], -inf)
     // m = max[j](S[i, j])
     for (int64 p = 0; p * 24 < ni; ++p) {
-      vf total[2][3];
+      vf total[1][3];
       UNROLL
-      for (int u = 0; u < 2; ++u) {
+      for (int u = 0; u < 1; ++u) {
         UNROLL
         for (int c = 0; c < 3; ++c) total[u][c] = splat(-__builtin_inff());
       }
-      for (int64 first = 0; first + 2 <= nj_2; first += 2) {
-        UNROLL
-        for (int u = 0; u < 2; ++u) {
-          const int64 j = first + u;
-          UNROLL
-          for (int c = 0; c < 3; ++c) {
-            const int64 i = p * 24 + c * 8;
-            const vf made = select(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j)), ld(S + p * 1536 + j * 24 + c * 8), splat(-__builtin_inff()));
-            st(S + p * 1536 + j * 24 + c * 8, made);
-            total[u][c] = v_max(total[u][c], made);
-          }
-        }
-      }
-      for (int64 j = (nj_2) / 2 * 2; j < nj_2; ++j) {
+      for (int64 j = 0; j < nj_2; ++j) {
         UNROLL
         for (int c = 0; c < 3; ++c) {
           const int64 i = p * 24 + c * 8;
@@ -392,7 +480,7 @@ static void causal_task(const int64* words, int64 task) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(m + i, v_max(total[0][c], total[1][c]));
+        st(m + i, total[0][c]);
       }
     }
     // rho_next = max(rho[i], m[i]): point
@@ -405,12 +493,21 @@ static void causal_task(const int64* words, int64 task) {
     }
     // r = where(rho[i] != rho_next[i], exp2((rho[i] - rho_next[i]) * 0.25503486164919736), 1)
     for (int64 p = 0; p * 24 < ni; ++p) {
+      vf x0[3];
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
         const vf t0 = ld(rho + i);
         const vf t1 = ld(rho_next + i);
-        st(r + i, select(t0 != t1, v_exp2(0.25503486f * (t0 - t1)), splat(1.0f)));
+        x0[c] = 0.25503486f * (t0 - t1);
+      }
+      v_exp2(x0);
+      UNROLL
+      for (int c = 0; c < 3; ++c) {
+        const int64 i = p * 24 + c * 8;
+        const vf t0 = ld(rho + i);
+        const vf t1 = ld(rho_next + i);
+        st(r + i, select(t0 != t1, x0[c], splat(1.0f)));
       }
     }
     // l = l[i] * r[i]: repair
@@ -419,16 +516,6 @@ static void causal_task(const int64* words, int64 task) {
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
         st(l + i, ld(l + i) * ld(r + i));
-      }
-    }
-    // o = o[i, e] * r[i]: repair
-    for (int64 p = 0; p * 24 < ni; ++p) {
-      for (int64 e = 0; e < 32; ++e) {
-        UNROLL
-        for (int c = 0; c < 3; ++c) {
-          const int64 i = p * 24 + c * 8;
-          st(o + p * 768 + e * 24 + c * 8, ld(o + p * 768 + e * 24 + c * 8) * ld(r + i));
-        }
       }
     }
     // rho = rho_next[i]
@@ -451,30 +538,24 @@ static void causal_task(const int64* words, int64 task) {
     // S = exp2((S[i, j] - g[i]) * 0.25503486164919736): exp(S - rho)
     // l sum = sum[j](S[i, j]): sum exp(S - rho)
     for (int64 p = 0; p * 24 < ni; ++p) {
-      vf total[2][3];
+      vf total[1][3];
       UNROLL
-      for (int u = 0; u < 2; ++u) {
+      for (int u = 0; u < 1; ++u) {
         UNROLL
         for (int c = 0; c < 3; ++c) total[u][c] = (vf){};
       }
-      for (int64 first = 0; first + 2 <= nj_2; first += 2) {
-        UNROLL
-        for (int u = 0; u < 2; ++u) {
-          const int64 j = first + u;
-          UNROLL
-          for (int c = 0; c < 3; ++c) {
-            const int64 i = p * 24 + c * 8;
-            const vf made = v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
-            st(S + p * 1536 + j * 24 + c * 8, made);
-            total[u][c] = total[u][c] + made;
-          }
-        }
-      }
-      for (int64 j = (nj_2) / 2 * 2; j < nj_2; ++j) {
+      for (int64 j = 0; j < nj_2; ++j) {
+        vf x0[3];
         UNROLL
         for (int c = 0; c < 3; ++c) {
           const int64 i = p * 24 + c * 8;
-          const vf made = v_exp2(0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i)));
+          x0[c] = 0.25503486f * (ld(S + p * 1536 + j * 24 + c * 8) - ld(g + i));
+        }
+        v_exp2(x0);
+        UNROLL
+        for (int c = 0; c < 3; ++c) {
+          const int64 i = p * 24 + c * 8;
+          const vf made = x0[c];
           st(S + p * 1536 + j * 24 + c * 8, made);
           total[0][c] = total[0][c] + made;
         }
@@ -482,7 +563,7 @@ static void causal_task(const int64* words, int64 task) {
       UNROLL
       for (int c = 0; c < 3; ++c) {
         const int64 i = p * 24 + c * 8;
-        st(l + i, ld(l + i) + (total[0][c] + total[1][c]));
+        st(l + i, ld(l + i) + (total[0][c]));
       }
     }
     // leak = any[j, e](not abs(V[j, e]) < inf)
@@ -504,7 +585,7 @@ static void causal_task(const int64* words, int64 task) {
       }
       leak = any((total[0] | total[1]) | (total[2] | total[3]));
     }
-    // leak any = any[i, j](not size(i) + j <= i + size(j) and S[i, j] != 0)
+    // leak any = any[i, j](S[i, j] != S[i, j])
     {
       vm total[3];
       UNROLL
@@ -514,7 +595,8 @@ static void causal_task(const int64* words, int64 task) {
           UNROLL
           for (int c = 0; c < 3; ++c) {
             const int64 i = p * 24 + c * 8;
-            total[c] = total[c] | ((~(iota >= clamp(size_i - (i0 + i) - size_j + (j0_2 + j))) & (ld(S + p * 1536 + j * 24 + c * 8) != 0.0f)) & valid(ni - i));
+            const vf t0 = ld(S + p * 1536 + j * 24 + c * 8);
+            total[c] = total[c] | ((t0 != t0) & valid(ni - i));
           }
         }
       }
@@ -522,6 +604,16 @@ static void causal_task(const int64* words, int64 task) {
     }
     // absent terms contribute nothing, whatever the operands hold
     if (leak != 0) {
+      // o = o[i, e] * r[i]: repair
+      for (int64 p = 0; p * 24 < ni; ++p) {
+        for (int64 e = 0; e < 32; ++e) {
+          UNROLL
+          for (int c = 0; c < 3; ++c) {
+            const int64 i = p * 24 + c * 8;
+            st(o + p * 768 + e * 24 + c * 8, ld(o + p * 768 + e * 24 + c * 8) * ld(r + i));
+          }
+        }
+      }
       // o sum = sum[j](where(size(i) + j <= i + size(j), S[i, j] * V[j, e], 0)): sum exp(S - rho) V
       for (int64 p = 0; p * 24 < ni; ++p) {
         for (int64 e = 0; e < 32; ++e) {
@@ -557,8 +649,9 @@ static void causal_task(const int64* words, int64 task) {
         }
       }
     } else {
+      // o = o[i, e] * r[i]: repair
       // o += sum[j](S * V): sum exp(S - rho) V
-      product<4, 3>((ni + 23) / 24, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true);
+      product<4, 3>((ni + 23) / 24, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0_2 + 64) * K_j + 0 * K_d, K_j, i_min(64, size_j - (j0_2 + 64)), 4 * 32);
     }
   }
   // l_inv = 1 / l[i]
@@ -581,13 +674,7 @@ static void causal_task(const int64* words, int64 task) {
   }
   // O[b, h, i, e] = o
   for (int64 p = 0; p * 24 < ni; ++p) {
-    for (int64 e = 0; e < 32; ++e) {
-      UNROLL
-      for (int c = 0; c < 3; ++c) {
-        const int64 i = p * 24 + c * 8;
-        store_real(O + b * O_b + h * O_h + (i0 + i) * O_i + e * O_e, O_i, ni - i, ld(o + p * 768 + e * 24 + c * 8));
-      }
-    }
+    unpack(O + b * O_b + h * O_h + i0 * O_i + 0 * O_e + p * 24 * O_i, O_i, O_e, o + p * 768, 24, i_min(24, ni - p * 24), 32);
   }
 }
 

@@ -32,14 +32,43 @@ INLINE bool all(vm x) {
   for (int l = 0; l < LANES; ++l) found &= x[l];
   return found != 0;
 }
-INLINE vf v_max(vf a, vf b) {  // NaN if either is
-  const vf m = a > b ? a : b;
-  return a == a ? m : a;
+// a > b ? a : b and a < b ? a : b: b where either is NaN. The compiler takes a comparison and a selection for what is one instruction.
+#if defined(__AVX512F__) && 8 == 16
+INLINE vf above(vf a, vf b) {
+  vf m;
+  asm("vmaxps %2, %1, %0" : "=v"(m) : "v"(a), "v"(b));
+  return m;
 }
+INLINE vf below(vf a, vf b) {
+  vf m;
+  asm("vminps %2, %1, %0" : "=v"(m) : "v"(a), "v"(b));
+  return m;
+}
+#elif defined(__AVX__) && 8 == 8
+INLINE vf above(vf a, vf b) { return (vf)__builtin_ia32_maxps256(a, b); }
+INLINE vf below(vf a, vf b) { return (vf)__builtin_ia32_minps256(a, b); }
+#elif defined(__SSE__) && 8 == 4
+INLINE vf above(vf a, vf b) { return (vf)__builtin_ia32_maxps(a, b); }
+INLINE vf below(vf a, vf b) { return (vf)__builtin_ia32_minps(a, b); }
+#else
+INLINE vf above(vf a, vf b) { return a > b ? a : b; }
+INLINE vf below(vf a, vf b) { return a < b ? a : b; }
+#endif
+INLINE vf v_max(vf a, vf b) { return a == a ? above(a, b) : a; }  // NaN if either is
 INLINE real v_max(real a, real b) { return a > b || a != a ? a : b; }
+// Lane l holds lane l ^ W of x.
+template <int W>
+INLINE vf away(vf x) {
+  return W == 8   ? __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)
+         : W == 4 ? __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3)
+         : W == 2 ? __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5)
+                  : __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6);
+}
 INLINE real sum_lanes(vf x) {
-  for (int w = LANES / 2; w > 0; w /= 2)
-    for (int l = 0; l < w; ++l) x[l] += x[l + w];
+  if (LANES > 8) x = x + away<8>(x);
+  if (LANES > 4) x = x + away<4>(x);
+  if (LANES > 2) x = x + away<2>(x);
+  x = x + away<1>(x);
   return x[0];
 }
 INLINE int64 sum_lanes(vl x) {
@@ -48,29 +77,42 @@ INLINE int64 sum_lanes(vl x) {
   return s;
 }
 INLINE real max_lanes(vf x) {
-  real m = x[0];
-  for (int l = 1; l < LANES; ++l) m = v_max(m, x[l]);
-  return m;
+  if (LANES > 8) x = v_max(x, away<8>(x));
+  if (LANES > 4) x = v_max(x, away<4>(x));
+  if (LANES > 2) x = v_max(x, away<2>(x));
+  x = v_max(x, away<1>(x));
+  return x[0];
 }
 INLINE int64 max_lanes(vl x) {
   int64 m = x[0];
   for (int l = 1; l < LANES; ++l) m = x[l] > m ? x[l] : m;
   return m;
 }
-INLINE vf exp2_parts(vf f, vf t) {  // 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n
-  vf p = f * 3.07067236e-4f + 2.67977488e-3f;
-  p = p * f + 1.92368747e-2f;
-  p = p * f + 1.11006649e-1f;
-  p = p * f + 4.80452958e-1f;
-  p = p * f + 1.38629441f;
-  p = p * f + 2.0f;
-  return p * (vf)(((vi)t << 23) + 0x3f000000);
+#define ALL UNROLL for (int c = 0; c < N; ++c)  // N vectors in step: none waits for its own last operation
+// 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n.
+template <int N>
+INLINE void exp2_parts(vf (&f)[N], const vf (&t)[N]) {
+  vf p[N];
+  ALL p[c] = f[c] * 3.07067236e-4f + 2.67977488e-3f;
+  ALL p[c] = p[c] * f[c] + 1.92368747e-2f;
+  ALL p[c] = p[c] * f[c] + 1.11006649e-1f;
+  ALL p[c] = p[c] * f[c] + 4.80452958e-1f;
+  ALL p[c] = p[c] * f[c] + 1.38629441f;
+  ALL p[c] = p[c] * f[c] + 2.0f;
+  ALL f[c] = p[c] * (vf)(((vi)t[c] << 23) + 0x3f000000);
+}
+template <int N>
+INLINE void v_exp2(vf (&x)[N]) {
+  vf t[N];
+  ALL x[c] = above(splat(-126.0f), x[c]);
+  ALL t[c] = below(splat(12583041.0f), x[c] + 12582912.0f);  // rounds: n in the low bits, n <= 129
+  ALL x[c] = x[c] - (t[c] - 12582912.0f);
+  exp2_parts(x, t);
 }
 INLINE vf v_exp2(vf x) {
-  x = x < -126.0f ? splat(-126.0f) : x;
-  vf t = x + 12582912.0f;                        // rounds: n in the low bits
-  t = t > 12583041.0f ? splat(12583041.0f) : t;  // n <= 129
-  return exp2_parts(x - (t - 12582912.0f), t);
+  vf a[1] = {x};
+  v_exp2(a);
+  return a[0];
 }
 INLINE real v_exp2(real x) { return v_exp2(splat(x))[0]; }
 // The first n lanes from p[0], p[stride] …; 0 in the others.
@@ -78,23 +120,27 @@ template <class T>
 INLINE void gather(T* lanes, const T* p, int64 stride, int64 n) {
   for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? p[l * stride] : (T)0;
 }
-template <class T>
-INLINE void scatter(T* p, int64 stride, int64 n, const T* lanes) {
-  for (int64 l = 0; l < LANES; ++l)
-    if (l < n) p[l * stride] = lanes[l];
-}
-// The first n lanes from p[0], p[stride] …; 0 in the others.
-INLINE vf load_real(const real* p, int64 stride, int64 n) {
-  if (n >= LANES && stride == 1) return *(const vf_any*)p;
+__attribute__((noinline, cold)) static vf load_apart(const real* p, int64 stride, int64 n) {
   alignas(64) real lanes[LANES];
   gather(lanes, p, stride, n);
   return *(const vf*)lanes;
 }
-INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
-  if (n >= LANES && stride == 1)
-    *(vf_any*)p = x;
-  else
-    scatter(p, stride, n, (const real*)&x);
+// The first n lanes from p[0], p[stride] …; 0 in the others.
+INLINE vf load_real(const real* p, int64 stride, int64 n) {
+  if (__builtin_expect(n >= LANES && stride == 1, 1)) return *(const vf_any*)p;
+  return load_apart(p, stride, n);
+}
+// to[lane, k] = from[k, lane] for n rows of lanes.
+__attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_row, int64 lanes, int64 n) {
+  for (int64 k = 0; to_lane == 1 && k < n; ++k) {
+    real* t = to + k * to_row;
+    const real* f = from + k * from_row;
+    int64 l = 0;
+    for (; l + LANES <= lanes; l += LANES) *(vf_any*)(t + l) = ld(f + l);
+    for (; l < lanes; ++l) t[l] = f[l];
+  }
+  for (int64 l = 0; to_lane != 1 && l < lanes; ++l)
+    for (int64 k = 0; k < n; ++k) to[l * to_lane + k * to_row] = from[k * from_row + l];
 }
 
 static void softmax_task(const int64* words, int64 task) {
@@ -139,10 +185,17 @@ static void softmax_task(const int64* words, int64 task) {
     UNROLL
     for (int u = 0; u < 4; ++u) total[u] = (vf){};
     for (int64 first = 0; first + 32 <= size_j; first += 32) {
+      vf x0[4];
       UNROLL
       for (int u = 0; u < 4; ++u) {
         const int64 j = first + u * 8;
-        const vf made = v_exp2(1.442695f * (load_real(X + r * X_r + j * X_j, X_j, size_j - j) - g));
+        x0[u] = 1.442695f * (load_real(X + r * X_r + j * X_j, X_j, size_j - j) - g);
+      }
+      v_exp2(x0);
+      UNROLL
+      for (int u = 0; u < 4; ++u) {
+        const int64 j = first + u * 8;
+        const vf made = x0[u];
         st(E + j, made);
         total[u] = total[u] + made;
       }
@@ -161,9 +214,7 @@ static void softmax_task(const int64* words, int64 task) {
     st(E + j, l != 0.0f ? ld(E + j) * l_inv : splat(0.0f));
   }
   // Y[r, j] = E
-  for (int64 j = 0; j < size_j; j += 8) {
-    store_real(Y + r * Y_r + j * Y_j, Y_j, size_j - j, ld(E + j));
-  }
+  unpack(Y + r * Y_r + 0 * Y_j, Y_j, 0, E, 0, size_j, 1);
 }
 
 extern "C" void softmax(const long long* words, long long begin, long long end) {
