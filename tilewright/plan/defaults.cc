@@ -3,7 +3,8 @@
 //     are cut into single indices. Literal feature axes up to 256 stay whole. Of more than two blocked axes of a product, two stay: the last, and the last of another operand.
 //  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
-//     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64.
+//     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64; without maxima two blocked axes are two panels along the
+//     contiguous one and 192 elements of the other, and the chunk is 128.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows on a GPU, elements
 constexpr int64_t kCpuRow = 1 << 15;                  // resident rows on a CPU stay in its second-level cache
+constexpr int64_t kCpuRows = 192;  // rows that use a packed chunk of the other operand of a product
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
 
@@ -42,6 +44,14 @@ Guard laziest(const Derivation& d) {
 bool has_points(const Derivation& d) {
   return std::any_of(d.passes.begin(), d.passes.end(),
                      [](const Pass& pass) { return !pass.state.points.empty(); });
+}
+
+/// Is there a point that is a greatest or least value?
+bool has_extremes(const Derivation& d) {
+  return std::any_of(d.passes.begin(), d.passes.end(), [](const Pass& pass) {
+    return std::any_of(pass.state.points.begin(), pass.state.points.end(),
+                       [](const Point& x) { return x.kind != Point::Kind::Mean; });
+  });
 }
 
 bool legal(const Program& p, const Derivation& d, const Plan& plan) {
@@ -113,6 +123,17 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     for (Sym a : rows)
       if (roles.lacking.at(a) != roles.lacking.at(column_axis)) row_axis = a;
   }
+  // On a CPU the long side of a product has its lanes along the axis that is contiguous in memory, where packing moves least, and enough rows share
+  // what is packed. Maxima tie the lanes to the rows that have them.
+  Sym product_lanes;
+  if (!gpu && rows.size() > 1 && !has_extremes(d)) {
+    product_lanes = row_axis;
+    for (const Input& in : p.inputs)
+      for (Sym a : rows)
+        if (!in.dims.empty() && in.dims.back().pieces.back() == a &&
+            (!column_axis || a == column_axis || a == row_axis))
+          product_lanes = a;
+  }
   const Machine cpu = this_cpu();
   const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
   for (Cut& cut : plan.group) {
@@ -125,7 +146,9 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       cut.block = row ? 128 : 64;
       cut.piece = 64;
     } else {
-      cut.block = cut.piece = row ? 6 * lanes : 64;
+      cut.block = cut.piece = cut.axis == (product_lanes ? product_lanes : row_axis) ? 6 * lanes
+                              : product_lanes                                        ? kCpuRows
+                                                                                     : 64;
     }
     extents.of[cut.axis] = cut.block;
   }
@@ -173,18 +196,36 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       summed = std::max(summed, power);
     }
   if (!gpu) {
-    plan.chunk = 64 / summed;
+    plan.chunk = (product_lanes ? 128 : 64) / summed;
     Plan parts = plan;
     parts.split = kCpuPart;
-    if (!legal(p, d, parts)) return {GuardedPlan{{}, plan}};
-    GuardedPlan few{{}, parts};
-    for (Sym a : rows)
-      for (const Cut& cut : plan.group)
-        if (cut.axis == a) few.when.at_most.emplace_back(a, cut.block);
-    GuardedPlan brief{{}, plan};
-    brief.when.at_most.emplace_back(plan.stream, 2 * kCpuPart);
-    std::vector<GuardedPlan> plans{brief, few};
-    if (!rows.empty()) plans.push_back(GuardedPlan{{}, plan});
+    std::vector<GuardedPlan> plans;
+    if (legal(p, d, parts)) {
+      GuardedPlan few{{}, parts};
+      for (Sym a : rows)
+        for (const Cut& cut : plan.group)
+          if (cut.axis == a) few.when.at_most.emplace_back(a, cut.block);
+      GuardedPlan brief{{}, plan};
+      brief.when.at_most.emplace_back(plan.stream, 2 * kCpuPart);
+      plans = {brief, few};
+    }
+    if (plans.empty() || !rows.empty()) plans.push_back(GuardedPlan{{}, plan});
+    // Rows that share a dimension with another axis are often fewer than a vector: such a block computes nothing else.
+    if (row_axis && has_points(d) && !is_dimension(p, row_axis)) {
+      std::vector<GuardedPlan> narrow = plans;
+      for (GuardedPlan& g : narrow) {
+        for (Cut& cut : g.plan.group)
+          if (cut.axis == row_axis) cut.block = cut.piece = lanes;
+        auto& limits = g.when.at_most;
+        limits.erase(
+            std::remove_if(limits.begin(), limits.end(), [&](const auto& l) { return l.first == row_axis; }),
+            limits.end());
+        limits.emplace_back(row_axis, lanes);
+      }
+      if (rows.size() == 1 && narrow.size() > 1)
+        narrow.pop_back();  // the split plan takes as few rows at any length
+      plans.insert(plans.begin(), narrow.begin(), narrow.end());
+    }
     return plans;
   }
   int64_t kept = 0, per_element = 0;
