@@ -15,8 +15,7 @@ demo:    ## derive attention from its definition, run it here and check it
 	@scripts/demo.sh
 
 bench:   ## run the benchmark suite on this machine
-	@scripts/build.sh
-	@build/tilewright bench
+	@scripts/bench.sh
 
 format:  ## format the sources with clang-format
 	@scripts/format.sh fix

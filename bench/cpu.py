@@ -1,88 +1,184 @@
-"""Times Tilewright's CPU kernels beside the machine's FMA peak and the unfused program (our own kernels, one for each statement), in one process.
+"""Times Tilewright's CPU kernels beside the machine's ceilings and peers, in one process.
 
-    python3 bench/cpu.py [--threads N] [--size 2048] [--heads 8] [--rounds 7]
+    python3 bench/cpu.py [--threads N] [--size 2048] [--heads 8] [--rounds 7] [--features 128 64] [--only attention,product,query]
 
-The peak is measured in the same run: widest vectors, 12 and more independent accumulators (bench/fma_peak.cc, compiled here by c++).
-Operations of attention: 4·H·S²·D (half for causal). Medians of interleaved rounds, smallest and largest shown.
+Ceilings are measured in the same rounds (bench/ceilings.cc, compiled here by c++): f32 FMA in widest vectors, and the rate at which memory is read.
+Peers: PyTorch's scaled_dot_product_attention where PyTorch is installed, NumPy's matrix product (OpenBLAS in its wheels), and our own kernels one for
+each statement (bench/unfused). Operations of attention: 4·H·S²·D, half of it behind a causal mask; of a product 2·n³. Bytes of one query: K and V.
+Medians of interleaved rounds with the smallest and largest; percentages are of the best ceiling of the run.
 """
 
 import argparse
 import ctypes
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-import numpy as np
+THREADS = len(os.sched_getaffinity(0))
+if "--threads" in sys.argv:  # before NumPy starts its threads
+    THREADS = int(sys.argv[sys.argv.index("--threads") + 1])
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:THREADS]))
+for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+    os.environ.pop(name, None)  # they slow the peer down
+
+import numpy as np  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 import tilewright  # noqa: E402
 
+try:
+    import torch
 
-def peak_function():
+    torch.set_num_threads(THREADS)
+except ImportError:
+    torch = None
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+def ceilings():
     folder = tempfile.mkdtemp()
-    library = pathlib.Path(folder) / "peak.so"
-    subprocess.run(["c++", "-O2", "-march=native", "-shared", "-fPIC", "-pthread", "-std=c++17", str(ROOT / "bench/fma_peak.cc"), "-o", str(library)], check=True)
-    f = ctypes.CDLL(str(library)).fma_peak
-    f.restype = ctypes.c_double
-    f.argtypes = [ctypes.c_int]
-    return f
+    path = pathlib.Path(folder) / "ceilings.so"
+    command = ["c++", "-O2", "-march=native", "-Wno-psabi", "-shared", "-fPIC", "-pthread", "-std=c++17"]
+    subprocess.run([*command, str(ROOT / "bench/ceilings.cc"), "-o", str(path)], check=True)
+    library = ctypes.CDLL(str(path))
+    library.fma_peak.restype = library.read_rate.restype = ctypes.c_double
+    library.fma_peak.argtypes = [ctypes.c_int]
+    library.read_rate.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_int]
+    return library
+
+
+def kernel(path, arrays, overrides="", params=None):
+    """A call without arguments."""
+    k = tilewright.Kernel((ROOT / path).read_text(), "cpu", "", overrides)
+    prepared = k.prepare(params=params, **arrays)
+    return lambda: k.run(prepared)
+
+
+def timed(calls, ceiling, rounds):
+    """Times of each call, and the ceiling of each round; calls in random order within a round."""
+    for f in calls.values():
+        f()
+    times, ceilings_of = {name: [] for name in calls}, []
+    for _ in range(rounds):
+        ceilings_of.append(ceiling())
+        order = list(calls)
+        random.shuffle(order)
+        for name in order:
+            begin = time.perf_counter()
+            calls[name]()
+            times[name].append(time.perf_counter() - begin)
+    return times, ceilings_of
+
+
+def report(title, times, ceilings_of, work, unit, of):
+    best = max(ceilings_of)
+    print(f"{title}: {of} {best:.1f} {unit} (of {min(ceilings_of):.1f} to {best:.1f})")
+    for name, t in times.items():
+        rate = work[name] / statistics.median(t) * 1e-9
+        print(f"  {name:26s} {statistics.median(t) * 1e3:8.2f} ms ({min(t) * 1e3:.2f} to {max(t) * 1e3:.2f})  {rate:7.1f} {unit}  "
+              f"{100 * rate / best:5.1f} %, best {100 * work[name] / min(t) * 1e-9 / best:5.1f} %")
+
+
+def ratio(text, times, slow, fast):
+    print(f"  {text}: {statistics.median(times[slow]) / statistics.median(times[fast]):.2f} x")
+
+
+def attention(args, library):
+    for d in args.features:
+        shape = (1, args.heads, args.size, d)
+        q, k, v = (normal(*shape) for _ in range(3))
+        o, o2 = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        overrides = f"d={d},e={d}," + ",".join(f"{n}=f32" for n in "QKVO")
+        full = 4.0 * args.heads * args.size**2 * d
+        arrays = {"Q": q, "K": k, "V": v, "O": o}
+        slope = (2.0 ** -np.arange(1, args.heads + 1)).astype(np.float32)
+        calls = {"pf_global": kernel("examples/pf_global.tw", arrays, overrides),
+                 "pf_causal": kernel("examples/pf_causal.tw", arrays, overrides),
+                 "pf_alibi": kernel("examples/pf_alibi.tw", {**arrays, "slope": slope}, overrides),
+                 "pf_softcap": kernel("examples/pf_softcap.tw", arrays, overrides),
+                 "pf_window": kernel("examples/pf_window.tw", arrays, overrides, {"w": args.size // 4})}
+        work = {name: full / 2 for name in calls}
+        work["pf_global"] = full
+        w = args.size // 4
+        work["pf_window"] = 4.0 * args.heads * d * (w * args.size - w * (w - 1) / 2)
+        s, p = (np.empty((1, args.heads, args.size, args.size), np.float32) for _ in range(2))
+        unfused = [kernel("bench/unfused/scores.tw", {"Q": q, "K": k, "S": s}, f"d={d}"),
+                   kernel("bench/unfused/probabilities.tw", {"S": s, "P": p}),
+                   kernel("bench/unfused/values.tw", {"P": p, "V": v, "O": o2}, f"e={d}")]
+        calls["unfused pf_global"] = lambda unfused=unfused: [f() for f in unfused]
+        work["unfused pf_global"] = full
+        calls["unfused pf_global"]()
+        calls["pf_global"]()
+        assert np.allclose(o, o2, atol=1e-4), "fused and unfused disagree"
+        if torch is not None:
+            tq, tk, tv = (torch.from_numpy(x) for x in (q, k, v))
+            sdpa = torch.nn.functional.scaled_dot_product_attention
+            calls["PyTorch global"] = lambda: sdpa(tq, tk, tv)
+            calls["PyTorch causal"] = lambda: sdpa(tq, tk, tv, is_causal=True)
+            work["PyTorch global"], work["PyTorch causal"] = full, full / 2
+        times, peaks = timed(calls, lambda: library.fma_peak(THREADS), args.rounds)
+        report(f"attention, f32, H={args.heads}, S={args.size}, D={d}", times, peaks, work, "GFLOP/s", "FMA peak")
+        ratio("unfused / fused", times, "unfused pf_global", "pf_global")
+        for name in ("pf_alibi", "pf_softcap"):
+            ratio(f"{name} / pf_causal", times, name, "pf_causal")
+        if torch is not None:
+            ratio("PyTorch / ours, global", times, "PyTorch global", "pf_global")
+            ratio("PyTorch / ours, causal", times, "PyTorch causal", "pf_causal")
+
+
+def product(args, library):
+    for n in (1024, 2048):
+        a, b = normal(n, n), normal(n, n)
+        c, c2 = np.empty((n, n), np.float32), np.empty((n, n), np.float32)
+        calls = {"product": kernel("bench/product.tw", {"A": a, "B": b, "C": c}), "NumPy": lambda: np.matmul(a, b, out=c2)}
+        for f in calls.values():
+            f()
+        assert np.allclose(c, c2, atol=1e-2), "the products disagree"
+        times, peaks = timed(calls, lambda: library.fma_peak(THREADS), args.rounds)
+        report(f"product, f32, n={n}", times, peaks, {name: 2.0 * n**3 for name in calls}, "GFLOP/s", "FMA peak")
+        ratio("NumPy / ours", times, "NumPy", "product")
+
+
+def query(args, library):
+    heads, keys, d = args.heads, 32768, 128
+    for shared in (1, 8):
+        k, v = normal(1, heads, keys, d), normal(1, heads, keys, d)
+        q = normal(1, heads * shared, d)
+        o = np.empty_like(q)
+        path = "examples/dc_causal.tw" if shared == 1 else "examples/dc_gqa.tw"
+        calls = {path.split("/")[1][:-3]: kernel(path, {"Q": q, "K": k, "V": v, "O": o}, ",".join(f"{n}=f32" for n in "QKVO"))}
+        if torch is not None:
+            tq, tk, tv = (torch.from_numpy(x) for x in (q.reshape(1, heads, shared, d), k, v))
+            calls["PyTorch"] = lambda: torch.nn.functional.scaled_dot_product_attention(tq, tk, tv)
+        times, rates = timed(calls, lambda: library.read_rate(k.ctypes.data, k.size, THREADS), args.rounds)
+        title = f"one query, f32, {heads} key heads of {keys} keys, {shared} query heads each"
+        report(title, times, rates, {name: 2.0 * k.nbytes for name in calls}, "GB/s", "reads")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=int, default=THREADS)
     parser.add_argument("--size", type=int, default=2048)
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--features", type=int, nargs="*", default=[128, 64])
+    parser.add_argument("--only", default="attention,product,query")
     args = parser.parse_args()
-    if args.threads != len(os.sched_getaffinity(0)):
-        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[: args.threads]))
-    peak = peak_function()
-    rng = np.random.default_rng(0)
-    print(f"threads {args.threads}, f32, H={args.heads}, S={args.size}")
-    for d in args.features:
-        shape = (1, args.heads, args.size, d)
-        q, k, v = (rng.standard_normal(shape, dtype=np.float32) for _ in range(3))
-        o = np.empty(shape, np.float32)
-        dtypes = ",".join(f"{n}=f32" for n in "QKVO")
-        calls, flop = {}, {}
-        for name, share in (("pf_global", 1.0), ("pf_causal", 0.5)):
-            kernel = tilewright.Kernel((ROOT / f"examples/{name}.tw").read_text(), "cpu", "", f"d={d},e={d},{dtypes}")
-            prepared = kernel.prepare(Q=q, K=k, V=v, O=o)
-            calls[name] = lambda kernel=kernel, prepared=prepared: kernel.run(prepared)
-            flop[name] = 4.0 * args.heads * args.size**2 * d * share
-        s, p = (np.empty((1, args.heads, args.size, args.size), np.float32) for _ in range(2))
-        o2 = np.empty(shape, np.float32)
-        steps = [("scores", {"Q": q, "K": k, "S": s}, f"d={d}"), ("probabilities", {"S": s, "P": p}, ""), ("values", {"P": p, "V": v, "O": o2}, f"e={d}")]
-        unfused = []
-        for name, arrays, overrides in steps:
-            kernel = tilewright.Kernel((ROOT / f"bench/unfused/{name}.tw").read_text(), "cpu", "", overrides)
-            unfused.append((kernel, kernel.prepare(**arrays)))
-        calls["unfused pf_global"] = lambda unfused=unfused: [kernel.run(prepared) for kernel, prepared in unfused]
-        flop["unfused pf_global"] = flop["pf_global"]
-        for call in calls.values():
-            call()
-        calls["pf_global"]()
-        assert np.allclose(o, o2, atol=1e-4), "fused and unfused disagree"
-        times, peaks = {name: [] for name in calls}, []
-        for _ in range(args.rounds):
-            peaks.append(peak(args.threads))
-            for name, call in calls.items():
-                begin = time.perf_counter()
-                call()
-                times[name].append(time.perf_counter() - begin)
-        best = max(peaks)
-        print(f"D={d}  FMA peak {best:.0f} GFLOP/s (of {min(peaks):.0f} to {max(peaks):.0f})")
-        for name, t in times.items():
-            rate = flop[name] / statistics.median(t) * 1e-9
-            print(f"  {name:20s} {statistics.median(t) * 1e3:8.1f} ms ({min(t) * 1e3:.1f} to {max(t) * 1e3:.1f})  {rate:7.1f} GFLOP/s  {100 * rate / best:5.1f} % of peak")
-        print(f"  fused is {statistics.median(times['unfused pf_global']) / statistics.median(times['pf_global']):.2f} x the unfused program")
+    library = ceilings()
+    print(f"threads {THREADS}" + ("" if torch is not None else "; PyTorch is not installed: its rows are skipped"))
+    for part in args.only.split(","):
+        {"attention": attention, "product": product, "query": query}[part](args, library)
     return 0
 
 

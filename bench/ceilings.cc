@@ -1,5 +1,6 @@
-// The machine's f32 FMA peak: widest vectors, independent accumulators in registers, all threads at once.
-// extern "C" double fma_peak(int threads): GFLOP/s.
+// Ceilings of the machine, all threads at once.
+// extern "C" double fma_peak(int threads): f32 GFLOP/s of widest vectors and independent accumulators in registers.
+// extern "C" double read_rate(const float* data, long n, int threads): GB/s at which n elements are read once, in equal parts.
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -44,4 +45,30 @@ extern "C" double fma_peak(int threads) {
   for (auto& w : workers) w.join();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return double(threads) * double(n) * kAccumulators * double(sizeof(vf) / 4) * 2 / seconds * 1e-9;
+}
+
+__attribute__((noinline)) static float read(const float* p, long n) {
+  constexpr int kLanes = int(sizeof(vf) / 4);
+  typedef float vf_any __attribute__((vector_size(kBytes), aligned(4)));
+#define CLEAR(k) vf acc##k = {};
+  EACH(CLEAR)
+  for (long i = 0; i + 12 * kLanes <= n; i += 12 * kLanes) {
+#define ADD(k) acc##k += *(const vf_any*)(p + i + k * kLanes);
+    EACH(ADD)
+  }
+  float sum = 0;
+  EACH(COLLECT)
+  return sum;
+}
+
+extern "C" double read_rate(const float* data, long n, int threads) {
+  volatile float sink = 0;
+  const long part = n / threads;
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> workers;
+  for (int t = 1; t < threads; ++t) workers.emplace_back([&, t] { sink = read(data + t * part, part); });
+  sink = read(data, part);
+  for (auto& w : workers) w.join();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return double(part) * threads * 4 / seconds * 1e-9;
 }
