@@ -464,7 +464,7 @@ typedef unsigned short vh __attribute__((vector_size(2 * LANES), may_alias));
 typedef unsigned short vh_any __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 typedef unsigned char vb __attribute__((vector_size(LANES), may_alias));
 typedef unsigned char vb_any __attribute__((vector_size(LANES), aligned(1), may_alias));
-//@ raw_load
+//@ raw_load raw_load_apart
 template <class T>
 __attribute__((noinline, cold)) static vu raw_load_apart(const T* p, int64 stride, int64 n) {
   vu lanes;
@@ -479,7 +479,7 @@ INLINE vu raw_load(const unsigned char* p, int64 stride, int64 n) {
   if (__builtin_expect(n >= LANES && stride == 1, 1)) return __builtin_convertvector(*(const vb_any*)p, vu);
   return raw_load_apart(p, stride, n);
 }
-//@ raw_store
+//@ raw_store raw_store_apart
 template <class T>
 __attribute__((noinline, cold)) static void raw_store_apart(T* p, int64 stride, int64 n, vu x) {
   for (int64 l = 0; l < LANES; ++l)
@@ -599,7 +599,7 @@ INLINE vl to_i8(vl x) {
 }
 INLINE vl to_i8(vf x) { return to_i8(to_i64(x)); }
 
-//@ load_real
+//@ load_real load_apart
 __attribute__((noinline, cold)) static vf load_apart(const real* p, int64 stride, int64 n) {
   alignas(64) real lanes[LANES];
   gather(lanes, p, stride, n);
@@ -679,7 +679,7 @@ INLINE vl load_int(const int64* p, int64 stride, int64 n) {
   gather(lanes, p, stride, n);
   return *(const vl*)lanes;
 }
-//@ store_real
+//@ store_real store_apart
 __attribute__((noinline, cold)) static void store_apart(real* p, int64 stride, int64 n, vf x) { scatter(p, stride, n, (const real*)&x); }
 INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
   if (__builtin_expect(n >= LANES && stride == 1, 1))

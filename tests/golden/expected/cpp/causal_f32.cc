@@ -172,8 +172,8 @@ __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_r
     for (int64 k = 0; k < n; ++k) to[l * to_lane + k * to_row] = from[k * from_row + l];
 }
 // d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. `scale`: what d held is multiplied by it first, lane by
-// lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). Two rows from `near` on, `near_step` bytes for
-// each k, are brought near on the way: loads are not what the loop waits for.
+// lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). Two rows from `near` on (one where C is 1 and
+// loads are what the loop waits for), `near_step` bytes for each k, are brought near on the way.
 // PIN keeps the compiler from loading a vector of lanes again for every row: 4×3 rows and vectors would take 16 loads instead of 7 for 12 products.
 #if defined(__AVX512F__)
 #define PIN(x) asm("" : "+v"(x))
@@ -208,7 +208,7 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     a += a_inner;
     b += b_inner;
     __builtin_prefetch(near);
-    __builtin_prefetch(near + near_row);
+    if (C > 1) __builtin_prefetch(near + near_row);
     near += near_step;
   }
   if (add) {
@@ -255,9 +255,17 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
                                               const real* scale = 0, real* top = 0, const void* next = 0, int64 next_row = 0,
                                               int64 next_rows = 0, int64 next_bytes = 0) {
   for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
-  const int64 size = sizeof(real);
+  const int64 size = sizeof(real), calls = (rows / R + rows % R) * panels, streams = C > 1 ? 2 : 1;
   const char* near = (const char*)next;
-  int64 near_row = next_row * size, near_step = inner > 0 ? (next_bytes + inner - 1) / inner : 0;
+  int64 near_row = next_row * size, near_step = 0, near_rows = 0;  // rows for each call; rows behind one another are cut anew
+  if (next && calls > 0 && inner > 0) {
+    if (near_row == next_bytes) {
+      next_bytes = near_row = (next_rows * next_bytes + streams * calls - 1) / (streams * calls);
+      next_rows = streams * calls;
+    }
+    near_step = (next_bytes + inner - 1) / inner;
+    near_rows = (next_rows + calls - 1) / calls;
+  }
   for (int64 r = 0; r < rows;) {
     const bool whole = r + R <= rows;
     if (!next) {
@@ -265,20 +273,18 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
       near = (const char*)(b + (behind ? r + R : r) * b_row);
       near_row = behind ? b_row * size : 0;
       near_step = behind ? size : 0;
+      near_rows = streams;
     }
-    for (int64 p = 0; p < panels; ++p, near += 2 * near_row) {
+    for (int64 p = 0; p < panels; ++p, near += near_rows * near_row) {
       const real* s = scale ? scale + p * C * LANES : 0;
       real* t = TOP != 0 ? top + p * C * LANES : 0;
       const real *ap = a + p * a_panel, *br = b + r * b_row;
       real* dp = d + p * d_panel + r * d_row;
+      for (int64 k = streams; k < near_rows; ++k) bring(near + k * near_row, next_bytes);
       if (whole)
         fma<R, C, TOP>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
       else
         fma<1, C, TOP>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
-      if (next && (next_rows -= 2) <= 0) {
-        near = (const char*)b;
-        near_row = near_step = 0;
-      }
     }
     r += whole ? R : 1;
   }
