@@ -371,7 +371,8 @@ class KernelMapper {
           if (auto view = views_.find(s); view != views_.end() && streamed(view->second.index))
             x->ahead = {stream.index, stream.block};
     });
-    for (size_t k = 0; k < products.size(); ++k) {
+    // One product alone finds its rows near: those behind the rows at hand are brought by the micro-kernel.
+    for (size_t k = 0; products.size() > 1 && k < products.size(); ++k) {
       const bool last = k + 1 == products.size();
       const Sym next = products[last ? 0 : k + 1]->b;
       const auto view = views_.find(next);
