@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "tilewright/runtime/cache.h"
@@ -170,7 +171,11 @@ std::vector<std::shared_ptr<CpuModule>> CpuModule::load_all(const std::vector<Cp
   };
   std::vector<std::thread> others;
   const size_t most = std::max(1u, std::thread::hardware_concurrency());
-  for (size_t k = 1; k < std::min(most, sources.size()); ++k) others.emplace_back(work);
+  try {
+    for (size_t k = 1; k < std::min(most, sources.size()); ++k) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    // Where no more threads may be made, those there are do it.
+  }
   work();
   for (std::thread& t : others) t.join();
   for (const std::exception_ptr& fault : faults)
