@@ -1,11 +1,12 @@
 """Times Tilewright's CPU kernels beside the machine's ceilings and peers, in one process.
 
-    python3 bench/cpu.py [--threads N] [--size 2048] [--heads 8] [--rounds 7] [--features 128 64] [--only attention,product,query]
+    python3 bench/cpu.py [--threads N] [--size 2048] [--heads 8] [--rounds 7] [--features 128 64] [--only attention,product,query] [--clock wall|cpu]
 
 Ceilings are measured in the same rounds (bench/ceilings.cc, compiled here by c++): f32 FMA in widest vectors, and the rate at which memory is read.
 Peers: PyTorch's scaled_dot_product_attention where PyTorch is installed, NumPy's matrix product (OpenBLAS in its wheels), and our own kernels one for
 each statement (bench/unfused). Operations of attention: 4·H·S²·D, half of it behind a causal mask; of a product 2·n³. Bytes of one query: K and V.
-Medians of interleaved rounds with the smallest and largest; percentages are of the best ceiling of the run.
+Medians of interleaved rounds with the smallest and largest; percentages are of the best ceiling of the run. On a machine that others use, `--clock cpu`
+counts the CPU time of the process, shared among the threads, for kernels, peers and ceilings alike: time in which others run is left out, and so is waiting.
 """
 
 import argparse
@@ -42,6 +43,13 @@ except ImportError:
 RNG = np.random.default_rng(0)
 
 
+CPU_TIME = False
+
+
+def now():
+    return time.process_time() / THREADS if CPU_TIME else time.perf_counter()
+
+
 def normal(*shape):
     return RNG.standard_normal(shape, dtype=np.float32)
 
@@ -53,8 +61,8 @@ def ceilings():
     subprocess.run([*command, str(ROOT / "bench/ceilings.cc"), "-o", str(path)], check=True)
     library = ctypes.CDLL(str(path))
     library.fma_peak.restype = library.read_rate.restype = ctypes.c_double
-    library.fma_peak.argtypes = [ctypes.c_int]
-    library.read_rate.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_int]
+    library.fma_peak.argtypes = [ctypes.c_int, ctypes.c_int]
+    library.read_rate.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_int]
     return library
 
 
@@ -75,9 +83,9 @@ def timed(calls, ceiling, rounds):
         order = list(calls)
         random.shuffle(order)
         for name in order:
-            begin = time.perf_counter()
+            begin = now()
             calls[name]()
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(now() - begin)
     return times, ceilings_of
 
 
@@ -127,7 +135,7 @@ def attention(args, library):
             calls["PyTorch global"] = lambda: sdpa(tq, tk, tv)
             calls["PyTorch causal"] = lambda: sdpa(tq, tk, tv, is_causal=True)
             work["PyTorch global"], work["PyTorch causal"] = full, full / 2
-        times, peaks = timed(calls, lambda: library.fma_peak(THREADS), args.rounds)
+        times, peaks = timed(calls, lambda: library.fma_peak(THREADS, CPU_TIME), args.rounds)
         report(f"attention, f32, H={args.heads}, S={args.size}, D={d}", times, peaks, work, "GFLOP/s", "FMA peak")
         ratio("unfused / fused", times, "unfused pf_global", "pf_global")
         for name in ("pf_alibi", "pf_softcap"):
@@ -145,7 +153,7 @@ def product(args, library):
         for f in calls.values():
             f()
         assert np.allclose(c, c2, atol=1e-2), "the products disagree"
-        times, peaks = timed(calls, lambda: library.fma_peak(THREADS), args.rounds)
+        times, peaks = timed(calls, lambda: library.fma_peak(THREADS, CPU_TIME), args.rounds)
         report(f"product, f32, n={n}", times, peaks, {name: 2.0 * n**3 for name in calls}, "GFLOP/s", "FMA peak")
         ratio("NumPy / ours", times, "NumPy", "product")
 
@@ -161,7 +169,7 @@ def query(args, library):
         if torch is not None:
             tq, tk, tv = (torch.from_numpy(x) for x in (q.reshape(1, heads, shared, d), k, v))
             calls["PyTorch"] = lambda: torch.nn.functional.scaled_dot_product_attention(tq, tk, tv)
-        times, rates = timed(calls, lambda: library.read_rate(k.ctypes.data, k.size, THREADS), args.rounds)
+        times, rates = timed(calls, lambda: library.read_rate(k.ctypes.data, k.size, THREADS, CPU_TIME), args.rounds)
         title = f"one query, f32, {heads} key heads of {keys} keys, {shared} query heads each"
         report(title, times, rates, {name: 2.0 * k.nbytes for name in calls}, "GB/s", "reads")
 
@@ -174,7 +182,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--features", type=int, nargs="*", default=[128, 64])
     parser.add_argument("--only", default="attention,product,query")
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     args = parser.parse_args()
+    global CPU_TIME
+    CPU_TIME = args.clock == "cpu"
     library = ceilings()
     print(f"threads {THREADS}" + ("" if torch is not None else "; PyTorch is not installed: its rows are skipped"))
     for part in args.only.split(","):
