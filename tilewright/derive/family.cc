@@ -503,7 +503,7 @@ class FamilyBuilder {
       for (const Axis& a : program_.axes)
         values[a.index.size()] = sample;  // lengths of the reductions inside
       for (Sym s : free_symbols(e))
-        values[s] = s.kind() == SymbolKind::Index ? 0 : sample + 0.25 * double(s.info().id % 3);
+        values[s] = s.kind() == SymbolKind::Index ? sample - 1 : sample + 0.25 * double(s.info().id % 3);
       if (is_true(r.present)) values[axis_.size()] = 0;
       Reader reader = [&](Sym s, const std::vector<int64_t>&) -> double {
         for (const Point& p : state().points)
@@ -527,6 +527,19 @@ class FamilyBuilder {
     return true;
   }
 
+  /// Does `e` read a point or a component, or the length of the streamed axis?
+  bool holds_state(Expr e) {
+    if (depends_on(e, axis_.size())) return true;
+    const auto of_state = [&](Sym s) {
+      const State& own = state();
+      return std::any_of(own.points.begin(), own.points.end(), [&](const Point& p) { return p.var == s; }) ||
+             std::any_of(own.components.begin(), own.components.end(),
+                         [&](const Component& c) { return c.var == s; });
+    };
+    const std::vector<Sym> reads = tensors_read(e);
+    return std::any_of(reads.begin(), reads.end(), of_state);
+  }
+
   Expr finish(size_t k) {
     const Work& w = all_[k];
     Expr e = value(k);
@@ -538,7 +551,11 @@ class FamilyBuilder {
     }
     if (gives(*identity(w.r.reducer).number(), finished(e), w.r)) return e;
     auto contexts = contexts_(w.r.result);
-    auto covered = [&](Expr condition) { return !condition.number() && gives(0, finished(condition), w.r); };
+    // A condition that holds nothing of the state, such as one on an index, does not know whether anything was present.
+    auto covered = [&](Expr condition) {
+      const Expr known = finished(condition);
+      return !condition.number() && holds_state(known) && gives(0, known, w.r);
+    };
     if (!contexts.empty() && std::all_of(contexts.begin(), contexts.end(), covered)) return e;
     Expr none =
         is_true(w.r.present)

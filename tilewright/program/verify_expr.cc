@@ -200,6 +200,9 @@ Verifier::Value Verifier::number(const Syntax& s) {
   const double value = std::strtod(s.name.c_str(), nullptr);
   if (!std::isfinite(value))
     diagnostics_.fail(s.span, fmt::format("{} does not fit f64", s.name), "infinity is written inf");
+  // What is too long to be exact is the nearest double; where the digits that name it are exact, so is what is printed.
+  const auto shortest = Rational::parse(fmt::format("{}", value));
+  if (shortest && !shortest->is_integer()) return {Expr(*shortest), ValueType::Real};
   return {real_literal(value), ValueType::Real};
 }
 
