@@ -1,16 +1,13 @@
 #include "tilewright/program/program.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "tilewright/program/syntax.h"
 #include "tilewright/program/verify.h"
+#include "tilewright/support/input_file.h"
 
 namespace tilewright {
 
@@ -84,6 +81,24 @@ Span Program::span_of(Expr e) const {
   return {};
 }
 
+std::string described(const Axis& a) {
+  if (a.joined.empty()) return fmt::format("axis `{}`", a.name());
+  return fmt::format("the product `{}` of axes `{}`", a.name(), fmt::join(a.joined, "`, `"));
+}
+
+std::string written(Expr e) {
+  Substitution s;
+  for (Sym x : free_symbols(e))
+    if (x.written() != x.name())
+      s.emplace_back(x, Expr(Sym::fresh({.name = x.written(), .kind = SymbolKind::Variable})));
+  return to_string(substitute(e, s));
+}
+
+std::string hint_of_literal(const Axis& a) {
+  if (a.joined.empty()) return fmt::format("declare `axis {} = 128` (any literal)", a.name());
+  return fmt::format("declare `axis {} = 128` (any literals)", fmt::join(a.joined, " = 128, "));
+}
+
 Program parse_program(const SourceRef& source, const Overrides& overrides) {
   Diagnostics diagnostics;
   const SyntaxTree tree = parse_syntax(source, diagnostics);
@@ -93,16 +108,11 @@ Program parse_program(const SourceRef& source, const Overrides& overrides) {
 }
 
 Program load_program(const std::string& path, const Overrides& overrides) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw UserError({}, fmt::format("cannot read {}: it is a folder", path), "give the path of a .tw file");
-  std::ifstream file(path, std::ios::binary);
-  const int reason = errno;
-  if (!file)
-    throw UserError({}, fmt::format("cannot read {}: {}", path, std::strerror(reason)),
-                    "give the path of a .tw file");
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) throw UserError({}, fmt::format("cannot read {}: the disk reports an error", path));
+  InputFile file(path);
+  std::string text = file.text();
+  if (!file.problem().empty())
+    throw UserError({}, fmt::format("cannot read {}: {}", path, file.problem()),
+                    file.remedy().empty() ? "give the path of a .tw file" : file.remedy());
   auto source = std::make_shared<SourceText>(SourceText{path, std::move(text)});
   const size_t bad = first_non_text(source->text);
   if (bad != std::string::npos)

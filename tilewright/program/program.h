@@ -21,6 +21,7 @@ struct Axis {
   Sym index;  ///< kind Index; index.size() is the Size symbol
   Expr size;  ///< null: known when it runs; else a literal (baked in) or an expression over other sizes
   Span span;
+  std::vector<std::string> joined = {};  ///< axes of the text that it stands for as one, outermost first; empty: it is one itself
   const std::string& name() const { return index.name(); }
   bool baked() const { return size && size.rational().has_value(); }
 };
@@ -92,6 +93,13 @@ struct Program {
   std::vector<Sym> tensor_axes(Sym tensor) const;  ///< of an input or a definition
   Span span_of(Expr e) const;  ///< of e or of the nearest child that has one; empty if none
 };
+
+/// What messages call an axis: "axis `f`", or "the product `kgd` of axes `k`, `g`, `d`" of one that stands for several.
+std::string described(const Axis& a);
+/// `e` as text with axes as messages call them (SymbolInfo::written): q[b, i, (k g)].
+std::string written(Expr e);
+/// How it gets a literal size: "declare `axis f = 128` (any literal)".
+std::string hint_of_literal(const Axis& a);
 
 /// Replacements made before parsing is finished: `--size d=64` replaces a literal size (or fixes a run-time
 /// one only if the axis is declared with a literal), `--dtype Q=bf16` a declared dtype of an input, statement

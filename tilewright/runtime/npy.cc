@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <cstring>
-#include <filesystem>
 
 #include "tilewright/program/sizes.h"
 #include "tilewright/runtime/cache.h"
 #include "tilewright/support/error.h"
+#include "tilewright/support/input_file.h"
 
 namespace tilewright {
 
@@ -17,69 +17,177 @@ namespace {
 
 constexpr char kMagic[] = "\x93NUMPY";
 
+struct Header {
+  std::string descr;  ///< "[structured]" where the elements have fields
+  bool fortran = false;
+  std::vector<int64_t> shape;
+  bool valid = false;
+};
+
+/// The header of a .npy: a Python dictionary of exactly 'descr', 'fortran_order' and 'shape', as numpy.save writes it.
+class HeaderParser {
+ public:
+  explicit HeaderParser(const std::string& text) : text_(text) {}
+
+  Header parse() {
+    Header h;
+    h.valid = dictionary(h);
+    return h;
+  }
+
+ private:
+  bool dictionary(Header& h) {
+    bool descr = false, order = false, shape = false;
+    if (!take('{')) return false;
+    while (!take('}')) {
+      std::string key;
+      if (!quoted(key) || !take(':')) return false;
+      bool* first = key == "descr" ? &descr : key == "fortran_order" ? &order : key == "shape" ? &shape : nullptr;
+      if (first == nullptr || *first) return false;
+      *first = true;
+      const bool read = key == "descr" ? type(h.descr) : key == "shape" ? tuple(h.shape) : truth(h.fortran);
+      if (!read || (!take(',') && !ahead('}'))) return false;
+    }
+    skip();
+    return descr && order && shape && at_ == text_.size();
+  }
+
+  void skip() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+  }
+  bool ahead(char c) {
+    skip();
+    return at_ < text_.size() && text_[at_] == c;
+  }
+  bool take(char c) { return ahead(c) && ++at_; }
+
+  bool quoted(std::string& out) {
+    const char mark = ahead('"') ? '"' : '\'';
+    if (!take(mark)) return false;
+    const size_t end = text_.find(mark, at_);
+    if (end == std::string::npos) return false;
+    out = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return true;
+  }
+
+  /// A dtype, or a list of fields, which is skipped.
+  bool type(std::string& out) {
+    if (!ahead('[')) return quoted(out);
+    out = "[structured]";
+    for (int depth = 0; at_ < text_.size();) {
+      std::string ignored;
+      if (ahead('\'') || ahead('"')) {
+        if (!quoted(ignored)) return false;
+        continue;
+      }
+      const char c = text_[at_++];
+      depth += (c == '[' || c == '(') - (c == ']' || c == ')');
+      if (depth == 0) return true;
+    }
+    return false;
+  }
+
+  bool truth(bool& out) {
+    skip();
+    for (const bool value : {false, true}) {
+      const std::string word = value ? "True" : "False";
+      if (text_.compare(at_, word.size(), word) != 0) continue;
+      at_ += word.size();
+      out = value;
+      return true;
+    }
+    return false;
+  }
+
+  /// (), (3,), (3, 5) or (3, 5,); Python 2 wrote an L behind long numbers.
+  bool tuple(std::vector<int64_t>& out) {
+    if (!take('(')) return false;
+    bool comma = true;
+    while (!take(')')) {
+      int64_t value = 0;
+      skip();
+      const char* begin = text_.data() + at_;
+      const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+      if (error != std::errc() || value < 0 || !comma) return false;
+      at_ += static_cast<size_t>(end - begin);
+      if (at_ < text_.size() && text_[at_] == 'L') ++at_;
+      out.push_back(value);
+      comma = take(',');
+    }
+    return comma || out.size() > 1;
+  }
+
+  const std::string& text_;
+  size_t at_ = 0;
+};
+
 class Reader {
  public:
-  Reader(std::string path, DType dtype) : path_(std::move(path)), dtype_(dtype) {}
+  Reader(const std::string& path, DType dtype) : path_(path), dtype_(dtype), file_(path) {}
 
   HostArray read() {
-    const auto file = read_file(path_);
-    if (!file) {
-      const int reason = errno;
-      std::error_code ignored;
-      if (std::filesystem::is_directory(path_, ignored)) fail("it is a folder", "name a .npy file");
-      if (!std::filesystem::exists(path_, ignored)) fail("there is no such file", "name a .npy file");
-      fail(fmt::format("the file cannot be read: {}", std::strerror(reason)), "check its permissions");
-    }
-    const std::vector<char>& f = *file;
-    if (f.size() < 10 || std::memcmp(f.data(), kMagic, 6) != 0)
+    if (file_.missing()) fail("there is no such file", "name a .npy file");
+    if (!file_.problem().empty())
+      fail(file_.problem(), file_.remedy().empty() ? "name a .npy file" : file_.remedy());
+    unsigned char start[12];
+    if (!file_.read(start, 10) || std::memcmp(start, kMagic, 6) != 0)
       fail("the file is not a .npy", "write it with numpy.save");
-    const int version = static_cast<unsigned char>(f[6]);
+    const int version = start[6];
     if (version < 1 || version > 3)
       fail(fmt::format("format version {} is unknown", version), "write it with numpy.save");
-    auto byte = [&](size_t k) { return static_cast<size_t>(static_cast<unsigned char>(f[k])); };
-    size_t header = byte(8) | byte(9) << 8, begin = 10;
+    uint64_t length = start[8] | uint64_t{start[9]} << 8, begin = 10;
     if (version > 1) {
-      if (f.size() < 12) fail("the file is truncated", "write it again");
-      header |= byte(10) << 16 | byte(11) << 24;
+      if (!file_.read(start + 10, 2)) fail("the file is truncated", "write it again");
+      length |= uint64_t{start[10]} << 16 | uint64_t{start[11]} << 24;
       begin = 12;
     }
-    if (f.size() < begin + header) fail("the file is truncated", "write it again");
-    const std::string text(f.data() + begin, header);
-    const std::string descr = value_of(text, "descr");
-    const bool fortran = value_of(text, "fortran_order") == "True";
-    const std::vector<int64_t> shape = shape_of(value_of(text, "shape"));
+    if (file_.bytes() < begin + length) fail("the file is truncated", "write it again");
+    if (length > uint64_t{1} << 20) fail("its header is longer than 1 MiB", "write it with numpy.save");
+    std::string text(length, ' ');
+    if (!file_.read(text.data(), length)) fail("the disk reports an error", "write it again");
+    const Header header = HeaderParser(text).parse();
+    if (!header.valid) fail("the header is damaged", "write it with numpy.save");
+    const std::vector<int64_t>& shape = header.shape;
 
-    const Stored stored = stored_type(descr);
-    const auto available = static_cast<int64_t>(f.size() - begin - header);
-    // Before anything is allocated: a damaged shape may ask for any amount.
+    const Stored stored = stored_type(header.descr);
+    const uint64_t available = file_.bytes() - begin - length;
+    // Before anything is allocated or read: a damaged shape may ask for any amount, and a file with holes may seem to hold it.
     const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
-    double needed = static_cast<double>(empty ? 0 : stored.size);
-    for (int64_t extent : shape) needed *= static_cast<double>(extent);
+    double count = empty ? 0 : 1;
+    for (int64_t extent : shape) count *= static_cast<double>(extent);
+    const double needed = count * static_cast<double>(stored.size);
     if (needed != static_cast<double>(available))
       fail(fmt::format("{} bytes of data where shape {} of {} needs {:.0f}", available, shape_text(shape),
-                       descr, needed),
+                       header.descr, needed),
            "the file is truncated or damaged: write it again");
+    const uint64_t memory = memory_of_machine();
+    if (count * static_cast<double>(bytes(dtype_)) > static_cast<double>(memory))
+      fail(fmt::format("shape {} of {} takes {:.1f} GiB, and this machine has {:.1f} GiB of memory",
+                       shape_text(shape), tilewright::name(dtype_),
+                       count * static_cast<double>(bytes(dtype_)) / 0x1p30, static_cast<double>(memory) / 0x1p30),
+           "save a smaller array");
     HostArray a = allocate(dtype_, shape);
     const int64_t n = a.elements();
-    const char* data = f.data() + begin + header;
     if (stored.bits) {
-      std::memcpy(a.data.get(), data, static_cast<size_t>(n * stored.size));
+      read_data(a.data.get(), static_cast<uint64_t>(n * stored.size));
     } else {
-      for (int64_t k = 0; k < n; ++k) {
-        if (stored.type == DType::i64 && dtype_ == DType::i64) {
-          std::memcpy(static_cast<char*>(a.data.get()) + 8 * k, data + 8 * k,
-                      8);  // a double would lose low bits
-        } else {
-          const double x = load_element(stored.type, data, k);
+      constexpr int64_t strip = 1 << 16;
+      std::vector<char> part(static_cast<size_t>(std::min(n, strip) * stored.size));
+      for (int64_t first = 0; first < n; first += strip) {
+        const int64_t here = std::min(strip, n - first);
+        read_data(part.data(), static_cast<uint64_t>(here * stored.size));
+        for (int64_t k = 0; k < here; ++k) {
+          const double x = load_element(stored.type, part.data(), k);
           if (is_integer(dtype_) && round_to(dtype_, x) != x)
-            fail(fmt::format("element {} is {}, which {} cannot hold", k, integer_text(stored.type, data, k),
-                             tilewright::name(dtype_)),
+            fail(fmt::format("element {} is {}, which {} cannot hold", first + k,
+                             integer_text(stored.type, part.data(), k), tilewright::name(dtype_)),
                  "save values that fit, or declare the input i64");
-          store_element(dtype_, a.data.get(), k, x);
+          store_element(dtype_, a.data.get(), first + k, x);
         }
       }
     }
-    if (fortran) {
+    if (header.fortran) {
       a.strides.resize(shape.size());
       int64_t stride = 1;
       for (size_t k = 0; k < shape.size(); ++k) {
@@ -108,49 +216,13 @@ class Reader {
     throw UserError(Span{}, fmt::format("{}: {}", path_, what), hint);
   }
 
-  /// The text behind 'key': up to the comma or brace that ends it.
-  std::string value_of(const std::string& header, const std::string& key) const {
-    const size_t at = header.find("'" + key + "'");
-    if (at == std::string::npos) fail(fmt::format("the header lacks `{}`", key), "write it with numpy.save");
-    size_t begin = header.find(':', at);
-    if (begin == std::string::npos) fail("the header is damaged", "write it with numpy.save");
-    ++begin;
-    while (begin < header.size() && header[begin] == ' ') ++begin;
-    if (begin >= header.size()) fail("the header is damaged", "write it with numpy.save");
-    size_t end = begin;
-    if (header[begin] == '(') {
-      end = header.find(')', begin);
-      return end == std::string::npos ? "" : header.substr(begin + 1, end - begin - 1);
-    }
-    if (header[begin] == '\'') {
-      end = header.find('\'', begin + 1);
-      return end == std::string::npos ? "" : header.substr(begin + 1, end - begin - 1);
-    }
-    if (header[begin] == '[') return "[structured]";
-    end = header.find_first_of(",}", begin);
-    std::string v = header.substr(begin, end - begin);
-    while (!v.empty() && v.back() == ' ') v.pop_back();
-    return v;
-  }
-
-  std::vector<int64_t> shape_of(const std::string& text) const {
-    std::vector<int64_t> shape;
-    int64_t value = -1;
-    for (char c : text + ",") {
-      if (c >= '0' && c <= '9') {
-        if (value > (int64_t{1} << 58)) fail("a size overflows", "write it with numpy.save");
-        value = (value < 0 ? 0 : value) * 10 + (c - '0');
-      } else if (c == ',') {
-        if (value >= 0) shape.push_back(value);
-        value = -1;
-      } else if (c != ' ' && c != 'L') {
-        fail("the header's shape is damaged", "write it with numpy.save");
-      }
-    }
-    return shape;
+  void read_data(void* to, uint64_t n) {
+    if (!file_.read(to, n)) fail("the disk reports an error", "write it again");
   }
 
   Stored stored_type(const std::string& descr) const {
+    if (descr == "[structured]")
+      fail("dtype: its elements have fields", "save an array of one field");
     if (descr.find('O') != std::string::npos) fail("the file holds Python objects", "save a plain array");
     if (descr.empty() || descr[0] == '>')
       fail(fmt::format("dtype {} is big endian", descr), "save it with a little-endian dtype");
@@ -175,6 +247,7 @@ class Reader {
 
   std::string path_;
   DType dtype_;
+  InputFile file_;
 };
 
 const char* descr_of(DType t, bool raw) {
