@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "tilewright/runtime/npy.h"
@@ -34,6 +36,10 @@ InputSource source_of(const std::string& name, const std::string& text, DType dt
       throw UserError(Span{},
                       fmt::format("--input {}={}: there is neither such a fill nor such a file", name, text),
                       fmt::format("did you mean `{}`?", near));
+  std::error_code ignored;
+  if (!std::filesystem::exists(text, ignored))
+    throw UserError(Span{}, fmt::format("{}: there is no such file", text),
+                    "name a .npy file, or a fill: normal, uniform or zeros");
   source.array = read_npy(text, dtype);
   return source;
 }

@@ -20,11 +20,12 @@ void add_check(CLI::App& app, int& status) {
       {"tilewright check examples/pf_causal.tw --size b=1,h=2,i=300,j=300 --dtype Q=f32,K=f32,V=f32,O=f32",
        "tilewright check examples/softmax.tw --size r=7,j=5000 --target interp --json",
        "tilewright check examples/softmax.tw --input x=x.npy --schedule 'stream j=256'"});
-  verb->callback([o, &status] {
+  verb->callback([o, verb, &status] {
     status = [&] {
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
       const CompileOptions options = compile_options(*o, p);
+      expect_effects(*verb, *o, options.target);
       const SessionOptions s = session_options(*o, p, sizes);
       Session session = make_session(p, options, s);
       run_session(session, 0, 1);

@@ -35,7 +35,7 @@ std::string emitted(const Compilation& c, const Plan& plan, const CompileOptions
   const TileProgram tiles = lower(c, plan, &times);
   if (stage == "tile") return print(c.elaborated, tiles, canonical);
   Target target = options.target;
-  if (target == Target::Interp || target == Target::InterpMapped) target = options.mapping;
+  if (target == Target::InterpMapped) target = options.mapping;
   const MappedProgram mapped = lower_mapped(
       c, tiles, target, layout == "aligned" ? LayoutClass::Aligned : LayoutClass::General, &times);
   return stage == "mapped" ? print(c.elaborated, mapped) : lower_source(c, mapped, &times);
@@ -91,6 +91,22 @@ void add_emit(CLI::App& app, int& status) {
       expect_one_of(*layout, {"aligned", "general"}, "layout class");
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
+      const CompileOptions options = compile_options(*o, p);
+      const bool mapped = *stage == "mapped", emitted_source = *stage == "source";
+      for (const char* option : {"--threads", "--device"})
+        expect_effect(*verb, option, false, "nothing runs: it is for `run` and `check`");
+      for (const char* option : {"--target", "--schedule", "--stream", "--map"})
+        expect_effect(*verb, option, *stage != "program", "a program is printed before anything is chosen for it");
+      expect_effect(*verb, "--map", options.target == Target::InterpMapped && !emitted_source,
+                    "it is for --target interp-mapped");
+      expect_effect(*verb, "--layout", mapped || emitted_source, "it is for --stage mapped and --stage source");
+      expect_effect(*verb, "--canonical", *stage == "tile", "it is for --stage tile");
+      const bool maps = options.target == Target::Cpu || options.target == Target::Cuda;
+      if ((mapped && options.target == Target::Interp) || (emitted_source && !maps))
+        throw UserError(Span{},
+                        fmt::format("--target {} has no {}", o->target, mapped ? "mapped program" : "source"),
+                        mapped ? "it runs the tile program; write --target cpu, cuda or interp-mapped"
+                               : "it runs the program as it is; write --target cpu or --target cuda");
       std::string text;
       std::vector<PassTime> times;
       nlohmann::json kernels = nlohmann::json::array(), workspace;
@@ -98,7 +114,6 @@ void add_emit(CLI::App& app, int& status) {
       if (*stage == "program") {
         text = print(p);
       } else {
-        const CompileOptions options = compile_options(*o, p);
         const CompiledProgram c = compile_program(p, options);
         times = c.times();
         if (*stage == "plan") text = plan_text(c);

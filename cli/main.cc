@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "cli/commands.h"
@@ -75,15 +76,19 @@ int run(int argc, char** argv) {
   add_hardware(app, status);
   add_cache(app, status);
   add_completion(app, status);
-  return guarded([&] {
-    try {
-      app.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-      if (e.get_exit_code() != 0) refuse(app, e);
-      return app.exit(e);
-    }
-    return status;
-  });
+  // Also where the command line is not understood.
+  const bool json = std::find(argv + 1, argv + std::max(argc, 1), std::string("--json")) != argv + std::max(argc, 1);
+  return guarded(
+      [&] {
+        try {
+          app.parse(argc, argv);
+        } catch (const CLI::ParseError& e) {
+          if (e.get_exit_code() != 0) refuse(app, e);
+          return app.exit(e);
+        }
+        return status;
+      },
+      json);
 }
 
 }  // namespace

@@ -7,11 +7,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <sstream>
 
 #include "cli/output.h"
-#include "tilewright/runtime/cache.h"
+#include "tilewright/support/input_file.h"
 
 namespace tilewright::cli {
 
@@ -37,29 +36,22 @@ CLI::Option* add_list(CLI::App& verb, const std::string& option, std::vector<std
 
 /// The schedule that --schedule names: the content of a file where there is one, else the text itself.
 void read_schedule(const std::string& given, CompileOptions& c) {
-  namespace fs = std::filesystem;
   if (given.find_first_not_of(" \t\r\n") == std::string::npos)
     mistake("--schedule is empty",
             "write clauses, such as \"stream j=128\", or leave the option out for the default plans");
   c.schedule = given;
-  std::error_code error;
   // A clause is a word and what it says, so a text without a space is no schedule, and neither is one that has the marks of a path but no `=`.
   const bool path = given.find(' ') == std::string::npos ||
                     (given.find('=') == std::string::npos && given.find_first_of("./") != std::string::npos);
-  if (fs::is_directory(given, error))
-    mistake(fmt::format("--schedule {}: it is a folder", given),
-            "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
-  if (!fs::exists(given, error)) {
-    if (path)
-      mistake(fmt::format("--schedule {}: there is no such file", given),
-              "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
-    return;
-  }
-  const auto content = read_file(given);
-  if (!content)
-    mistake(fmt::format("--schedule {}: the file cannot be read: {}", given, std::strerror(errno)),
-            "check its permissions");
-  c.schedule.assign(content->begin(), content->end());
+  InputFile file(given);
+  if (!path && (file.missing() || file.problem() == std::strerror(ENAMETOOLONG))) return;
+  const std::string content = file.text();
+  if (!file.problem().empty())
+    mistake(fmt::format("--schedule {}: {}", given, file.missing() ? "there is no such file" : file.problem()),
+            !file.remedy().empty()
+                ? file.remedy()
+                : "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
+  c.schedule = content;
   c.schedule_name = given;
   if (c.schedule.find('\0') != std::string::npos)
     mistake(fmt::format("--schedule {}: the file is not a text", given), "name a file that holds a schedule");
@@ -250,7 +242,52 @@ CompileOptions compile_options(const Options& o, const Program& p) {
   return c;
 }
 
-int guarded(const std::function<int()>& body) {
+void expect_effect(const CLI::App& verb, const std::string& option, bool applies, const std::string& when) {
+  if (applies || verb.count(option) == 0) return;
+  mistake(fmt::format("{} has no effect here", option), when);
+}
+
+void expect_effects(const CLI::App& verb, const Options& o, Target target) {
+  const bool compiled = target == Target::Cpu || target == Target::Cuda;
+  expect_effect(verb, "--device", target == Target::Cuda, "it chooses the GPU of --target cuda");
+  expect_effect(verb, "--threads", target == Target::Cpu || target == Target::InterpMapped,
+                "it is for --target cpu and --target interp-mapped");
+  expect_effect(verb, "--map", target == Target::InterpMapped, "it is for --target interp-mapped");
+  expect_effect(verb, "--raw", !o.outputs.empty(), "it says how --output NAME=FILE is written");
+  if (verb.get_option_no_throw("--warmup") != nullptr)
+    expect_effect(verb, "--warmup", compiled, "an interpreted program is run once for each of --repeat");
+}
+
+namespace {
+
+/// What went wrong, for programs that read standard output (docs/cli.md).
+void put_error(int status, const std::vector<Diagnostic>& all) {
+  nlohmann::json diagnostics = nlohmann::json::array();
+  for (const Diagnostic& d : all) {
+    nlohmann::json one{{"what", d.what}, {"hint", d.hint}};
+    if (d.span) {
+      one["source"] = d.span.source->name;
+      one["line"] = d.span.line();
+      one["column"] = d.span.column();
+    }
+    diagnostics.push_back(one);
+  }
+  put_json({{"error", {{"status", status}, {"diagnostics", diagnostics}}}});
+  finish_output();
+}
+
+}  // namespace
+
+int guarded(const std::function<int()>& body, bool json) {
+  const auto failed = [&](int status, const std::string& text, const std::vector<Diagnostic>& all) {
+    tell(text);
+    try {
+      if (json) put_error(status, all);
+    } catch (const std::exception&) {  // standard output is what failed
+    } catch (const ClosedPipe&) {
+    }
+    return status;
+  };
   try {
     const int status = body();
     finish_output();
@@ -258,18 +295,19 @@ int guarded(const std::function<int()>& body) {
   } catch (const ClosedPipe&) {
     return 141;
   } catch (const UserError& e) {
+    std::string text;
     for (const Diagnostic& d : e.diagnostics()) {
-      const std::string text = d.render();
-      tell(text + (text.empty() || text.back() != '\n' ? "\n" : ""));
+      text += d.render();
+      if (text.empty() || text.back() != '\n') text += "\n";
     }
-    return 2;
+    return failed(2, text, e.diagnostics());
   } catch (const std::bad_alloc&) {
-    tell("error: out of memory\n  help: choose smaller sizes\n");
-    return 2;
+    return failed(2, "error: out of memory\n  help: choose smaller sizes\n",
+                  {{Span{}, "out of memory", "choose smaller sizes"}});
   } catch (const std::exception& e) {
-    tell(fmt::format("tilewright: internal error: {}\nThis is a fault of Tilewright, not of the program.\n",
-                     e.what()));
-    return 3;
+    const std::string what = fmt::format("internal error: {}", e.what());
+    return failed(3, fmt::format("tilewright: {}\nThis is a fault of Tilewright, not of the program.\n", what),
+                  {{Span{}, what, ""}});
   }
 }
 

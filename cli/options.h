@@ -49,7 +49,13 @@ std::map<std::string, double> param_values(const Options& o);
 /// UserError "no {kind} is called `{given}`" unless `given` is one of `known`; the nearest is suggested, or all are named.
 void expect_one_of(const std::string& given, const std::vector<std::string>& known, const std::string& kind);
 
-/// Runs a verb's body and turns exceptions into messages and exit statuses (2 the user's mistake, 3 ours).
-int guarded(const std::function<int()>& body);
+/// UserError "{option} has no effect here" with the hint `when` where the option was given and does not apply.
+void expect_effect(const CLI::App& verb, const std::string& option, bool applies, const std::string& when);
+/// The same of the options of `run` and `check` that only some targets heed.
+void expect_effects(const CLI::App& verb, const Options& o, Target target);
+
+/// Runs a verb's body and turns exceptions into messages and exit statuses (2 the user's mistake, 3 ours). With `json` they are told as an
+/// object on standard output too.
+int guarded(const std::function<int()>& body, bool json);
 
 }  // namespace tilewright::cli

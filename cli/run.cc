@@ -101,11 +101,12 @@ void add_run(CLI::App& app, int& status) {
                        "Q=f32,K=f32,V=f32,O=f32 --repeat 10",
                        "tilewright run examples/softmax.tw --input x=x.npy --output P=p.npy",
                        "tilewright run examples/softmax.tw --size r=8,j=5000 --target interp"});
-  verb->callback([o, &status] {
+  verb->callback([o, verb, &status] {
     status = [&] {
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
       const CompileOptions options = compile_options(*o, p);
+      expect_effects(*verb, *o, options.target);
       const SessionOptions s = session_options(*o, p, sizes);
       Session session = make_session(p, options, s);
       const bool interpreted = options.target == Target::Interp || options.target == Target::InterpMapped;

@@ -112,6 +112,32 @@ TEST_F(Command, DeriveAsJson) {
   EXPECT_EQ(refused["refusals"][0]["line"], 4);
 }
 
+/// What is wrong is an object too; people still read it on standard error.
+TEST_F(Command, ErrorsAsJson) {
+  const auto failed = [&](const std::vector<std::string>& arguments) {
+    const CommandResult r = tw(arguments);
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(r.err.find("error: "), std::string::npos);
+    return json::parse(r.out, nullptr, false);
+  };
+  write(folder + "/wrong.tw", "axis r, j\ninput x[r, j] : f32\nP[r] = sum[j](y)\noutput P\n");
+  const json wrong = failed({"check", "wrong.tw", "--json"});
+  ASSERT_EQ(members(wrong), "error");
+  EXPECT_EQ(members(wrong["error"]), "diagnostics status");
+  EXPECT_EQ(wrong["error"]["status"], 2);
+  ASSERT_GE(wrong["error"]["diagnostics"].size(), 1u);
+  const json first = wrong["error"]["diagnostics"][0];
+  EXPECT_EQ(members(first), "column hint line source what");
+  EXPECT_EQ(first["source"], "wrong.tw");
+  EXPECT_EQ(first["line"], 3);
+  EXPECT_EQ(first["column"], 15);
+  // Neither the command line nor a file is understood.
+  const json option = failed({"run", "s.tw", "--json", "--sead", "3"});
+  EXPECT_EQ(option["error"]["diagnostics"],
+            json::array({{{"what", "no option is called `--sead`"}, {"hint", "did you mean `--seed`?"}}}));
+  EXPECT_EQ(members(failed({"derive", "none.tw", "--json"})["error"]["diagnostics"][0]), "hint what");
+}
+
 TEST_F(Command, EmitAsJson) {
   const json j = object({"emit", "s.tw", "--stage", "tile", "--json"});
   EXPECT_EQ(members(j), "milliseconds stage text");

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tilewright/expr/simplify.h"
@@ -30,6 +31,8 @@ SymbolInfo described(const std::string& name, SymbolKind kind, DType dtype, cons
   const auto lo = range ? range.lo.number() : std::nullopt;
   info.positive = lo && *lo > 0;
   info.nonnegative = dtype == DType::boolean || (lo && *lo >= 0);
+  const auto hi = range ? range.hi.number() : std::nullopt;
+  if (kind == SymbolKind::Param && lo && hi) info.largest = std::max(std::abs(*lo), std::abs(*hi));
   return info;
 }
 
@@ -398,7 +401,8 @@ void Verifier::check_overrides() {
     } else if (!later_.count(name)) {
       const std::string near = nearest_name(name, known);
       diagnostics_.add({}, fmt::format("{}: there is no input, definition or output `{}`", shown, name),
-                       near.empty() ? "" : fmt::format("did you mean `{}`?", near));
+                       near.empty() ? fmt::format("it can replace the dtype of {}", fmt::join(known, ", "))
+                                    : fmt::format("did you mean `{}`?", near));
     } else if (names_.count(name) && names_.at(name).kind != Entry::Broken) {
       diagnostics_.add({}, fmt::format("{}: `{}` is not a tensor", shown, name),
                        "the dtype of a param stands in the program");
