@@ -88,9 +88,11 @@ class CudaKernel {
   std::string local_offset(const Buffer& b, const std::vector<std::string>& local) const;
   std::string local_pointer(const Buffer& b, const std::vector<Use>& uses);
   void map_to_local(const MapOp& o, Lines& out);
-  void reduce_sequential(const ReduceOp& o, Lines& out);
   std::string replica_guard(const Buffer& b) const;  ///< true in the first replica only; "" without replicas
-  void exchange(const ReduceOp& o, const std::string& partial, const Nest& nest, Lines& out);
+
+  // cuda_reduce.cc
+  void reduce_sequential(const ReduceOp& o, Lines& out);  ///< axes that every thread runs through
+  void exchange(const ReduceOp& o, const std::string& partial, const Nest& nest, Lines& out);  ///< among threads
   std::string combine(Reducer r, const std::string& a, const std::string& b);
   std::string identity_text(Reducer r, DType t);
 
