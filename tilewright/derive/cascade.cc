@@ -133,7 +133,7 @@ class Builder {
     auto known = collected_.find(d.sym);
     if (known != collected_.end()) return known->second;
     const Definition* outer = std::exchange(home_, &d);
-    Expr value = visit(d.value);
+    Expr value = with_kept_sums(visit(d.value), axis_);
     home_ = outer;
     return collected_.emplace(d.sym, Named{d.axes, value}).first->second;
   }
@@ -144,6 +144,7 @@ class Builder {
     if (it != memo_.end()) return it->second;
     Expr out = e.is(Op::Reduce) ? visit_reduction(e)
                : e.is(Op::Read) ? visit_read(e)
+               : is_kept(e)     ? visit(e.arg(0))  // written so: it rounds nothing
                                 : with_args(e, visited(e));
     memo_.emplace(e.get(), out);
     return out;
@@ -208,6 +209,7 @@ class Builder {
       }
     }
     body = visit(body);
+    if (contains(bound, axis_)) body = with_kept_sums(body, axis_);
     if (!contains(bound, axis_)) return reduce(e->reducer, bound, body);
     reduced_ = true;
     std::erase(bound, axis_);

@@ -510,6 +510,23 @@ Program with_free_size(const Program& p, Sym axis) {
   return q;
 }
 
+/// The program with numbers past 2^20 made smaller, equal ones alike, so that the definition as written keeps enough digits in f64 for a comparison:
+/// beside 1e15 a value has one. They stay past what may cancel (with_kept_sums), so the derivation is of the same kind.
+Program with_moderate_numbers(const Program& p) {
+  constexpr double large = 0x1p20, moderate = 0x1p17;
+  Program q = p;
+  std::map<double, Expr> known;
+  for (Definition& d : q.definitions)
+    d.value = rewrite(d.value, [&](Expr e) -> Expr {
+      const auto n = e.number();
+      if (!n || !std::isfinite(*n) || std::abs(*n) <= large) return e;
+      const auto [it, fresh] = known.emplace(std::abs(*n), Expr());
+      if (fresh) it->second = Expr(int64_t(moderate) + 1000 * int64_t(known.size()));
+      return *n < 0 ? -it->second : it->second;
+    });
+  return q;
+}
+
 bool same_shape(const Derivation& a, const Derivation& b) {
   if (a.passes.size() != b.passes.size() || a.cascade.reductions.size() != b.cascade.reductions.size())
     return false;
@@ -528,14 +545,18 @@ Derivation derive(const Program& elaborated, Sym axis) {
   Derivation d = Deriver(elaborated, axis).run();
   const Axis& a = elaborated.axis(axis);
   constexpr double short_enough = 64;
-  if (!a.baked() || *a.size.number() <= short_enough) {
+  const bool too_long = a.baked() && *a.size.number() > short_enough;
+  const Program sample = with_moderate_numbers(too_long ? with_free_size(elaborated, axis) : elaborated);
+  bool same = !too_long;
+  for (size_t k = 0; k < sample.definitions.size(); ++k)
+    same = same && sample.definitions[k].value == elaborated.definitions[k].value;
+  if (same) {
     Small small{elaborated, d};
     prove(d, &small);
     return d;
   }
-  Program free = with_free_size(elaborated, axis);
-  Derivation general = Deriver(free, axis).run();
-  Small small{free, general};
+  Derivation general = Deriver(sample, axis).run();
+  Small small{sample, general};
   prove(d, same_shape(d, general) ? &small : nullptr);
   return d;
 }

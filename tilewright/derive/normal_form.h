@@ -11,16 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tilewright/expr/simplify.h"
+#include "tilewright/derive/expressions.h"
 
 namespace tilewright::derivation {
-
-Expr truth();  ///< the canonical true
-bool is_true(Expr e);
-bool is_false(Expr e);
-Expr conjunction(Expr a, Expr b);  ///< simplified
-Expr negation(Expr a);             ///< simplified
-Expr minus_infinity();
 
 /// (u − mu)^power, kept whole: the generator of a shifted family.
 struct Shift {
@@ -108,18 +101,5 @@ constexpr size_t largest_family = 32;
 std::vector<Term> join(std::vector<Term> terms);
 /// The term as an expression.
 Expr value_of(const Term& t);
-/// Number of nodes when written out, without sharing (at most 2^40); a measure of how simple an expression is.
-size_t complexity(Expr e);
-/// Factors of a product, or the expression alone; terms of a sum, or the expression alone.
-std::vector<Expr> factors_of(Expr e);
-std::vector<Expr> addends_of(Expr e);
-/// exp(a)·b == 0 where b == 0, likewise !=. Simplified.
-Expr with_plain_zero_tests(Expr e);
-/// Comparisons with −inf that the bounds of the other side decide. Simplified.
-Expr with_decided_guards(Expr e);
-/// Sums among the factors of `e` scaled so that their first term has the coefficient ±1: (4096x − s)² / 2²⁴ = (x − s/4096)². Not canonical.
-Expr monic(Expr e);
-Expr product_of(const std::vector<Expr>& factors);
-Expr sum_of(const std::vector<Expr>& addends);
 
 }  // namespace tilewright::derivation

@@ -54,6 +54,7 @@ class Peeler {
   Expr extremum(Reducer r, Expr e, Expr present) {
     Kind kind = nf_.kind(e);
     if (kind == Kind::Constant || kind == Kind::R) return e;
+    if (kind == Kind::C && is_kept(e)) return leaf(r, e, present);  // a point of its own, as in exponentials
     if (auto f = increasing(r, e, present)) return f;
     if (kind == Kind::C) return leaf(r, e, present);
     switch (e.op()) {

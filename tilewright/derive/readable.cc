@@ -88,6 +88,7 @@ Expr Readable::shortened(Expr e) const {
 
 Expr Readable::plain(Expr e) const {
   return rewrite(e, [&](Expr x) {
+    if (is_kept(x)) return x.arg(0);
     if (!x.is(Op::Read)) return x;
     for (auto& [s, own] : own_) {
       if (s != x->sym) continue;

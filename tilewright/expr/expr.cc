@@ -121,9 +121,9 @@ NodeFacts facts_of(const Node& n) {
     case Op::Symbol: {
       const SymbolInfo& s = n.sym.info();
       f.integer = s.integer || s.kind == SymbolKind::Index || s.kind == SymbolKind::Size;
-      f.finite = f.integer || s.kind == SymbolKind::Param;
+      f.finite = f.integer || (s.kind == SymbolKind::Param && std::isfinite(s.largest));
       f.has_index = s.kind == SymbolKind::Index;
-      f.data = !f.finite;
+      f.data = !f.integer && s.kind != SymbolKind::Param;
       break;
     }
     case Op::Read:

@@ -77,6 +77,8 @@ struct SymbolInfo {
   bool integer = false;              ///< takes integer values (always true for Index and Size)
   bool positive = false;             ///< > 0 for sure
   bool nonnegative = false;          ///< >= 0 for sure (Index, Size)
+  double largest = __builtin_inf();  ///< Param: no value has a larger magnitude, and none is NaN; inf: any value, NaN too
+  std::string written = {};          ///< what messages call it where it is no name of the text: "(k g)"; empty: its name
   const SymbolInfo* size = nullptr;  ///< Index: the Size symbol of its axis
   uint64_t id = 0;                   ///< creation order; gives a stable ordering
 };
@@ -92,6 +94,7 @@ class Sym {
   }
   const SymbolInfo& info() const { return *info_; }
   const std::string& name() const { return info_->name; }
+  const std::string& written() const { return info_->written.empty() ? info_->name : info_->written; }
   SymbolKind kind() const { return info_->kind; }
   Sym size() const { return of(info_->size); }
   explicit operator bool() const { return info_ != nullptr; }

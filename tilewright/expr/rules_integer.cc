@@ -144,7 +144,6 @@ Expr convert(DType t, Expr a) {
   if (auto n = a.number()) return Expr::real(round_to(t, *n));
   if (a.is(Op::Cast) && a->dtype == t) return a;
   if ((t == DType::i64 || t == DType::f64) && facts(a).integer && facts(a).finite) return a;
-  if (t == DType::f64) return a;
   if (t == DType::boolean && facts(a).boolean) return a;
   Node n;
   n.op = Op::Cast;

@@ -109,6 +109,13 @@ Expr MachineForm::convert(Expr e) {
     result = scalar(e);
   } else {
     switch (e.op()) {
+      case Op::Cast:  // to f64 changes no value; what it keeps together is a node of its own from here on
+        if (e->dtype == DType::f64 && !is_integer(e.arg(0))) {
+          result = convert(e.arg(0));
+          break;
+        }
+        result = with_args(e, {convert(e.arg(0))});
+        break;
       case Op::Mul: result = product(e); break;
       case Op::Add: result = sum(e.args()); break;
       case Op::Exp: result = exponential(e.arg(0)); break;
@@ -183,7 +190,9 @@ Expr MachineForm::product(Expr e) {
 Expr MachineForm::sum(const std::vector<Expr>& terms) {
   Expr total, constant;
   std::vector<Expr> minus;
-  for (Expr t : terms) {
+  std::vector<Expr> ordered = terms;  // sums kept together come first: they are not to be taken apart as text
+  std::stable_partition(ordered.begin(), ordered.end(), [](Expr t) { return t.is(Op::Cast); });
+  for (Expr t : ordered) {
     if (is_scalar(t)) {
       constant = constant ? constant + t : t;
       continue;

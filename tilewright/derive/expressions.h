@@ -1,0 +1,36 @@
+// Inside of derive/ only: sums, products and conditions taken apart and put together.
+#pragma once
+#include <vector>
+
+#include "tilewright/expr/simplify.h"
+
+namespace tilewright::derivation {
+
+Expr truth();  ///< the canonical true
+bool is_true(Expr e);
+bool is_false(Expr e);
+Expr conjunction(Expr a, Expr b);  ///< simplified
+Expr negation(Expr a);             ///< simplified
+Expr minus_infinity();
+
+/// Number of nodes when written out, without sharing (at most 2^40); a measure of how simple an expression is.
+size_t complexity(Expr e);
+/// Factors of a product, or the expression alone; terms of a sum, or the expression alone.
+std::vector<Expr> factors_of(Expr e);
+std::vector<Expr> addends_of(Expr e);
+/// exp(a)·b == 0 where b == 0, likewise !=. Simplified.
+Expr with_plain_zero_tests(Expr e);
+/// Comparisons with −inf that the bounds of the other side decide. Simplified.
+Expr with_decided_guards(Expr e);
+/// Sums among the factors of `e` scaled so that their first term has the coefficient ±1: (4096x − s)² / 2²⁴ = (x − s/4096)². Not canonical.
+Expr monic(Expr e);
+/// Sums whose parts do not cancel (docs/derivation.md, "What does not cancel"): an addend that does not vary along `axis`, and that holds an element of
+/// an array, a param without a finite range or a large number, is kept with what varies, as f64(sum). The cast changes no value and keeps sums of
+/// simplify() from being taken apart; kernels are printed without it. Not inside of reductions, which are kept by themselves.
+Expr with_kept_sums(Expr e, Sym axis);
+/// A sum kept so.
+bool is_kept(Expr e);
+Expr product_of(const std::vector<Expr>& factors);
+Expr sum_of(const std::vector<Expr>& addends);
+
+}  // namespace tilewright::derivation
