@@ -82,6 +82,7 @@ class ProgramCompiler {
     try {
       out_.partition = partition(elaborated, forced, [&](const Program& part) { return attempt(part); });
     } catch (const UserError& e) {
+      if (!sections_.fuse.empty()) throw refused_fusion(e);
       give_up(e);
       return std::move(out_);
     }
@@ -113,6 +114,18 @@ class ProgramCompiler {
   }
 
  private:
+  /// What `fuse` asks for makes a kernel that is refused for the reason of `e`.
+  UserError refused_fusion(const UserError& e) const {
+    std::vector<std::string> names;
+    for (const auto& n : sections_.fuse) names.push_back(n.text);
+    std::vector<Diagnostic> all{{Span::join(sections_.fuse.front().span, sections_.fuse.back().span),
+                                 fmt::format("with `{}` computed where {} read, a kernel is refused",
+                                             fmt::join(names, "`, `"), names.size() == 1 ? "it is" : "they are"),
+                                 names.size() == 1 ? "store it, or mend this:" : "store one of them, or mend this:"}};
+    all.insert(all.end(), e.diagnostics().begin(), e.diagnostics().end());
+    return UserError(all);
+  }
+
   /// The program as one kernel, or false where that is refused and several may do.
   bool single() {
     CompileOptions o = options_;
@@ -311,15 +324,12 @@ std::string heading(const CompiledProgram& c, size_t kernel, const char* mark) {
 std::string plan_text(const CompiledProgram& c) {
   std::string text;
   if (c.several()) text += stored_and_fused(c) + to_text(c.partition, c.workspaces);
-  for (size_t k = 0; k < c.kernels.size(); ++k)
-    for (const GuardedPlan& g : c.kernels[k].plans) {
-      std::string when;
-      for (const auto& [axis, limit] : g.when.at_most)
-        when += fmt::format("{}size({}) <= {}", when.empty() ? "# when " : " and ", axis.name(), limit);
-      text += fmt::format("{}{}{}{}\n", when, when.empty() ? "" : "\n",
-                          c.several() ? "kernel " + c.name_of(k) + ": " : "",
-                          print(c.kernels[k].program, g.plan));
-    }
+  for (size_t k = 0; k < c.kernels.size(); ++k) {
+    const std::string plans = print(c.kernels[k].program, c.kernels[k].plans);
+    if (c.several())
+      text += fmt::format("kernel {}:{}", c.name_of(k), plans.find('\n') == std::string::npos ? " " : "\n");
+    text += plans + "\n";
+  }
   return text;
 }
 

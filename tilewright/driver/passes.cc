@@ -83,18 +83,17 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
       if (!g.plan.resident) g.plan.bounds = host_steps ? BoundsBy::Host : BoundsBy::Tested;
   if (plan_target(o) == Target::Cpu && clauses == nullptr) fit_task(c);
   if (clauses != nullptr) {
-    const Plan plan = timed("schedule", &c.times, [&] {
-      return parse_schedule(c.elaborated, c.derivation, *clauses, c.plans.back().plan);
+    c.plans = timed("schedule", &c.times, [&] {
+      return parse_plans(c.elaborated, c.derivation, *clauses, c.plans.back().plan);
     });
-    if (plan.bounds == BoundsBy::Host && !host_steps)
-      throw UserError(Span{},
-                      fmt::format("bounds host: {}",
-                                  o.target == Target::Cuda
-                                      ? "the arrays that the mask reads lie on the device"
-                                      : "a library has no step that looks at arrays before its kernel"),
-                      "write `bounds tested`");
-    c.plans = {GuardedPlan{{}, plan}};
-    if (plan.resident) c.plans[0].when.at_most.emplace_back(plan.stream, plan.chunk);
+    for (const GuardedPlan& g : c.plans)
+      if (g.plan.bounds == BoundsBy::Host && !host_steps)
+        throw UserError(Span{},
+                        fmt::format("bounds host: {}",
+                                    o.target == Target::Cuda
+                                        ? "the arrays that the mask reads lie on the device"
+                                        : "a library has no step that looks at arrays before its kernel"),
+                        "write `bounds tested`");
   } else {
     for (const GuardedPlan& g : c.plans) check_plan(c.elaborated, c.derivation, g.plan);
   }

@@ -1,4 +1,7 @@
 // Pieces of composite dimensions that are used only together, as one axis (plan/partition.h).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "tilewright/expr/simplify.h"
@@ -34,8 +37,8 @@ class Joiner {
     const Axis joined =
         made != known.end()
             ? made->second
-            : parts::new_axis(parts::unique_name(outer_.name() + inner_.name(), parts::names_of(p_)),
-                              simplify(length(outer_) * length(inner_)), p_.axis(outer_).span);
+            : joining(parts::unique_name(outer_.name() + inner_.name(), parts::names_of(p_)),
+                      simplify(length(outer_) * length(inner_)));
     known.emplace(std::pair(outer_, inner_), joined);
     q.axes.push_back(joined);
     for (Input& in : q.inputs) join(in.dims, joined.index);
@@ -66,6 +69,18 @@ class Joiner {
   }
 
  private:
+  Axis joining(const std::string& name, Expr size) const {
+    std::vector<std::string> names;
+    for (Sym s : {outer_, inner_}) {
+      const Axis& piece = p_.axis(s);
+      if (piece.joined.empty()) names.push_back(piece.name());
+      names.insert(names.end(), piece.joined.begin(), piece.joined.end());
+    }
+    Axis a = parts::new_axis(name, size, p_.axis(outer_).span, fmt::format("({})", fmt::join(names, " ")));
+    a.joined = names;
+    return a;
+  }
+
   /// Neither occurs in the list, or both do, side by side.
   bool together(const std::vector<Sym>& axes) const {
     const auto at = std::find(axes.begin(), axes.end(), outer_);

@@ -25,9 +25,10 @@ std::string unique_name(const std::string& wish, const std::vector<std::string>&
   return name;
 }
 
-Axis new_axis(const std::string& name, Expr size, Span span) {
+Axis new_axis(const std::string& name, Expr size, Span span, const std::string& written) {
   SymbolInfo length;
   length.name = name;
+  length.written = written;
   length.kind = SymbolKind::Size;
   length.integer = length.nonnegative = true;
   SymbolInfo index = length;

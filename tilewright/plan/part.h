@@ -12,7 +12,7 @@ std::vector<std::string> names_of(const Program& p);
 std::string unique_name(const std::string& wish, const std::vector<std::string>& taken);
 
 /// A new axis; `size` null: known when it runs.
-Axis new_axis(const std::string& name, Expr size, Span span);
+Axis new_axis(const std::string& name, Expr size, Span span, const std::string& written = {});
 
 /// The array that holds a stored definition: the output array where the whole program outputs it in the dtype in which
 /// it is stored, else an array between kernels. Made once for each definition.

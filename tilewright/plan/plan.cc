@@ -95,6 +95,19 @@ std::string print(const Program&, const Plan& plan) {
   return text;
 }
 
+std::string print(const Program& p, const std::vector<GuardedPlan>& plans) {
+  if (plans.size() == 1 && plans[0].when.at_most.empty()) return print(p, plans[0].plan);
+  std::string text;
+  for (const GuardedPlan& g : plans) {
+    std::string limits;
+    for (const auto& [axis, most] : g.when.at_most)
+      limits += fmt::format("{} {} <= {}", limits.empty() ? "when" : ",", axis.name(), most);
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "\n", limits.empty() ? "otherwise" : limits,
+                        print(p, g.plan));
+  }
+  return text;
+}
+
 void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
   auto fail = [](const std::string& what, const std::string& hint) { throw UserError(Span{}, what, hint); };
   if (plan.stream != d.cascade.axis)
@@ -122,15 +135,13 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
   }
   auto whole = [&](Sym axis, const char* why) {
     if (contains(seen, axis)) return;
-    if (!p.axis(axis).baked())
-      throw UserError(
-          p.axis(axis).span,
-          fmt::format("axis `{}` {} and has no literal size, so a tile cannot hold it whole", axis.name(),
-                      why),
-          fmt::format(
-              "declare `axis {} = 128` (any literal), pass `--size {}=N` for a declared literal{}",
-              axis.name(), axis.name(),
-              contains(roles.free, axis) ? fmt::format(", or group it: `group {}=64`", axis.name()) : ""));
+    const Axis& a = p.axis(axis);
+    if (a.baked()) return;
+    std::string hint = hint_of_literal(a);
+    if (a.joined.empty()) hint += fmt::format(", pass `--size {}=N` for a declared literal", a.name());
+    if (contains(roles.free, axis)) hint += fmt::format(", or group it: `group {}=64`", a.name());
+    throw UserError(
+        a.span, fmt::format("{} {} and has no literal size, so a tile cannot hold it whole", described(a), why), hint);
   };
   for (Sym a : roles.free) whole(a, "is neither grouped nor streamed");
   for (Sym a : roles.inner) whole(a, "is summed inside a chunk");

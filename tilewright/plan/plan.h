@@ -68,14 +68,20 @@ struct GuardedPlan {
 /// call the text: a file's name where it comes from one.
 Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults,
                     const std::string& name = "<schedule>");
-/// The same of the clauses of one kernel in a schedule for several.
+/// The same of a range of a schedule: what belongs to one plan of one kernel.
 Plan parse_schedule(const Program& p, const Derivation& d, const ScheduleRange& clauses,
                     const Plan& defaults);
+/// All plans of one kernel (sections.h, split_cases), each filled in from `defaults`. A plan that holds an axis resident admits no more of it
+/// than it holds. UserError: a condition on what is no axis.
+std::vector<GuardedPlan> parse_plans(const Program& p, const Derivation& d, const ScheduleRange& clauses,
+                                     const Plan& defaults);
 /// Does a condition under which an element takes part compare integers of an array, or read its booleans?
 bool masks_read_arrays(const Derivation& d);
 
 /// The full schedule text; parse_schedule(print) gives the same plan.
 std::string print(const Program& p, const Plan& plan);
+/// The plans of a kernel, a line each: `when j <= 1024: …`, then `otherwise: …`; of one plan for all sizes its text alone.
+std::string print(const Program& p, const std::vector<GuardedPlan>& plans);
 
 /// Stated defaults (docs/schedule.md) for a target, at most eight, the last without a guard. `dtype` of the widest input decides tile sizes on a GPU.
 std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target);

@@ -295,6 +295,37 @@ Plan parse_schedule(const Program& p, const Derivation& d, const ScheduleRange& 
   return ScheduleParser(p, d, clauses, defaults).parse();
 }
 
+std::vector<GuardedPlan> parse_plans(const Program& p, const Derivation& d, const ScheduleRange& clauses,
+                                     const Plan& defaults) {
+  std::vector<GuardedPlan> plans;
+  for (const ScheduleCase& one : split_cases(clauses)) {
+    GuardedPlan g;
+    for (const ScheduleCase::Limit& limit : one.limits) {
+      const Axis* axis = p.axis(limit.axis.text);
+      if (axis == nullptr) {
+        std::vector<std::string> known;
+        for (const Axis& a : p.axes) known.push_back(a.name());
+        const std::string near = nearest_name(limit.axis.text, known);
+        throw UserError(limit.axis.span, fmt::format("no axis is called `{}`", limit.axis.text),
+                        near.empty() ? "use an axis of the program" : fmt::format("did you mean `{}`?", near));
+      }
+      g.when.at_most.emplace_back(axis->index, limit.most);
+    }
+    g.plan = parse_schedule(p, d, one.clauses, defaults);
+    if (g.plan.resident) {
+      auto& limits = g.when.at_most;
+      const auto own = std::find_if(limits.begin(), limits.end(),
+                                    [&](const auto& limit) { return limit.first == g.plan.stream; });
+      if (own == limits.end())
+        limits.emplace_back(g.plan.stream, g.plan.chunk);
+      else
+        own->second = std::min(own->second, g.plan.chunk);
+    }
+    plans.push_back(std::move(g));
+  }
+  return plans;
+}
+
 Plan parse_schedule(const Program& p, const Derivation& d, const std::string& text, const Plan& defaults,
                     const std::string& name) {
   const auto source = std::make_shared<SourceText>(SourceText{name, text});

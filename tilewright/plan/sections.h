@@ -4,7 +4,11 @@
 //   fuse S                   definitions that are not
 //   kernel q: stream c=64    the clauses of the kernel that stores `q`, up to the next heading
 //
-// A schedule without any of these is the schedule of a program of one kernel.
+// A schedule without any of these is the schedule of a program of one kernel. The clauses of a kernel are one plan, or several of which the
+// first that admits the sizes runs:
+//
+//   when j <= 1024: resident j=1024
+//   otherwise: stream j=4096
 #pragma once
 #include <string>
 #include <vector>
@@ -35,6 +39,20 @@ struct ScheduleSections {
   std::vector<Kernel> kernels;
   bool sectioned() const { return !store.empty() || !fuse.empty() || !kernels.empty(); }
 };
+
+/// One plan among the clauses of a kernel.
+struct ScheduleCase {
+  struct Limit {
+    ScheduleSections::Name axis;
+    int64_t most = 0;
+  };
+  std::vector<Limit> limits;  ///< size(axis) <= most for each; empty: always
+  ScheduleRange clauses;
+};
+
+/// The plans that clauses hold: one where nothing says `when`. UserError: a condition that is none, clauses before the first `when`,
+/// anything behind `otherwise`, more than eight plans.
+std::vector<ScheduleCase> split_cases(const ScheduleRange& clauses);
 
 /// UserError: a heading without a name or `:`, a name given twice, `store` or `fuse` under a heading or behind other
 /// clauses. `name` is what messages call the text.

@@ -277,7 +277,7 @@ Expr KernelBuilder::tiled_node(Expr e, Expr condition) {
       else
         throw UserError(p_.span_of(e),
                         fmt::format("`{}` is read at other coordinates than those it is computed at: {}",
-                                    e->sym.name(), to_string(e)),
+                                    e->sym.name(), written(e)),
                         "results of a reduction are read at their own axes only; write the value that is "
                         "picked as a reduction of its own");
     }
@@ -380,13 +380,14 @@ Expr KernelBuilder::inner_reduction(Expr e, Expr condition) {
       throw UserError(
           axis.span,
           fmt::format(
-              "axis `{}` is reduced inside a chunk and has no literal size, so a tile cannot hold it whole",
-              axis.name()),
-          fmt::format("declare `axis {} = 128` (any literal)", axis.name()));
+              "{} is reduced inside a chunk and has no literal size, so a tile cannot hold it whole",
+              described(axis)),
+          hint_of_literal(axis));
     if (has_axis(k_, s)) {  // grouped or streamed as well: a copy of its own
       Sym& copy = copies_[s];
       if (!copy || depends_on(body, copy)) {
         SymbolInfo info = s.info();
+        info.written = s.written();
         info.name += "_2";
         copy = Sym::fresh(info);
       }

@@ -126,7 +126,7 @@ void share_condition(Context& c, Product& p) {
       throw UserError(Span{},
                       fmt::format("a product's mask compares elements along {} with elements along {}, and "
                                   "no thread of sm_90a holds both",
-                                  p.dot->axes[0].name(), p.column.name()),
+                                  p.dot->axes[0].written(), p.column.written()),
                       "mask the operand before the product, or run the program on a CPU");
     }
     Expr& side = apart ? shared : own;

@@ -61,7 +61,7 @@ class Crowded {
         (!w.loads && std::find(t.axes.begin(), t.axes.end(), c_.row) != t.axes.end())) {
       const Tile& of = c_.tile(wanted);
       std::string axes;
-      for (Sym a : of.axes) axes += (axes.empty() ? "" : ", ") + a.name();
+      for (Sym a : of.axes) axes += (axes.empty() ? "" : ", ") + a.written();
       throw UserError(
           Span{},
           fmt::format("tile {}[{}] has more than one axis along the same threads{}", wanted.name(), axes,
@@ -69,7 +69,7 @@ class Crowded {
                                      : fmt::format(", and is made from {}, which threads hold in registers",
                                                    tile.name())),
           fmt::format("group all of its axes but one{} in blocks of one element",
-                      c_.row ? fmt::format(" and {}", c_.row.name()) : ""));
+                      c_.row ? fmt::format(" and {}", c_.row.written()) : ""));
     }
     t.level = Level::Shared;
     if (w.loads) {

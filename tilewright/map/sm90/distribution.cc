@@ -112,7 +112,7 @@ Layout Distribution::layout(const std::vector<Sym>& axes) const {
       if (user) {
         throw UserError(Span{},
                         fmt::format("axes {} and {} of one tile lie along the same threads",
-                                    axes[user->axis].name(), axes[d.axis].name()),
+                                    axes[user->axis].written(), axes[d.axis].written()),
                         "group one of the two in blocks of one element");
       }
       user = &d;
