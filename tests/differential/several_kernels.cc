@@ -228,8 +228,6 @@ TEST(ChainedPrograms, OnEveryTarget) {
 TEST(SeveralKernelsMapped, Examples) {
   for (const Blocks& blocks : kBlocks)
     for (Target mapping : {Target::Cuda, Target::Cpu}) {
-      // A sum over two axes one of which stands in a condition alone is not mapped to sm_90a.
-      if (mapping == Target::Cuda && std::string(blocks.program) == "attention_block") continue;
       CheckCase c;
       c.program = blocks.program;
       c.literals = blocks.literals;

@@ -152,6 +152,23 @@ output y
   EXPECT_EQ(by_rule(text), "y_1, P_1(Q K) y(Q K G y_1 P_1)");
 }
 
+/// Whether a row saw anything is no mask of what reads the sum over the row: it would have to be stored for each head.
+TEST(Partition, AConditionMovedOutOfAReductionIsNotStored) {
+  const std::string text = R"(axis b, h, i, j, c
+axis d = 16, e = 16
+input x[b, i, c] : f16
+input Q[b, h, i, d] : f16
+input K[b, h, j, d] : f16
+input V[b, h, j, e] : f16
+input W[(h e), c] : f16
+C[b, h, i, j] = where(j <= i + size(j) - size(i), sum[d](Q * K[b, h, j, d]), -inf)
+O[b, h, i, e] : f16 = sum[j](softmax[j](C) * V)
+y[b, i, c] = x + sum[h, e](O * W[(h e), c])
+output y : f16
+)";
+  EXPECT_EQ(by_rule(text), "O(Q K V) y(x W O)");
+}
+
 TEST(Partition, OutputsShareAKernelWhereRowsAndStreamAreTheSame) {
   const std::string text = R"(axis r, c, n
 axis k = 4
@@ -261,12 +278,34 @@ TEST(SeveralKernels, PlansPrintAndParseBack) {
   EXPECT_EQ(schedule_text(again, same), text);
 }
 
+/// The text of all plans, with the sizes that each is for, means the same plans; of one kernel and of several.
+TEST(SeveralKernels, PlansOfSizeClassesParseBack) {
+  const std::string rows = "axis r, j\ninput x[r, j] : f32\nP[r, j] = softmax[j](x)\noutput P\n";
+  const std::string several =
+      "axis r, j\ninput x[r, j] : f32\nP[r, j] = softmax[j](x)\nq[j, r] = softmax[r](P)\noutput q\n";
+  for (const std::string& program : {rows, several}) {
+    const CompiledProgram c = compiled(program);
+    const std::string text = plan_text(c);
+    EXPECT_NE(text.find("when j <= 1024: group r=1; resident j=1024;"), std::string::npos) << text;
+    EXPECT_NE(text.find("\notherwise: group r=1; stream j="), std::string::npos) << text;
+    const CompiledProgram again = compiled(program, text);
+    EXPECT_EQ(plan_text(again), text);
+    ASSERT_EQ(again.kernels.size(), c.kernels.size());
+    for (size_t k = 0; k < c.kernels.size(); ++k) {
+      ASSERT_EQ(again.kernels[k].plans.size(), c.kernels[k].plans.size());
+      for (size_t n = 0; n < c.kernels[k].plans.size(); ++n)
+        for (size_t a = 0; a < c.kernels[k].plans[n].when.at_most.size(); ++a)
+          EXPECT_EQ(again.kernels[k].plans[n].when.at_most[a].second, c.kernels[k].plans[n].when.at_most[a].second);
+    }
+  }
+}
+
 TEST(SeveralKernels, PlansOfExamplesParseBack) {
   for (const char* name : {"attention_block", "attention_backward", "qkv_attention", "llama_block"}) {
     SCOPED_TRACE(name);
     const Program p = load_program(fmt::format("{}/examples/{}.tw", TW_SOURCE_DIR, name));
     CompileOptions o;
-    o.target = std::string(name) == "attention_block" ? Target::Interp : Target::Cuda;
+    o.target = Target::Cuda;
     const auto text = [&] {
       const CompiledProgram c = compile_program(p, o);
       std::vector<const Plan*> plans;

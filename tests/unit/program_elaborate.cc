@@ -288,6 +288,27 @@ TEST(Elaborate, TheGuardOfARowStandsOutsideOfASumThatCannotFail) {
   EXPECT_FALSE(guard_stands_outside("t[d]"));
 }
 
+/// An axis declared as long as another indexes its arrays; one that only happens to be as long may not.
+TEST(Elaborate, AnAxisAsLongAsAnotherLiesInside) {
+  for (const auto& [length, outside] : {std::pair{"size(i)", true}, {"1 * size(i)", true}, {"size(i) + 1", false}}) {
+    const Program p = elaborate(parse(std::string("axis i\naxis j = ") + length +
+                                      "\ninput u[i] : f32\nC[i, j] = where(j <= i, u[i] * u[j], -inf)\n"
+                                      "y[i] = sum[j](softmax[j](C) * u[j])\noutput y"));
+    EXPECT_EQ(value(p, "y").is(Op::Select), outside) << length;
+  }
+}
+
+/// The choice that stands outside of a sum is no mask of what reads it.
+TEST(Elaborate, AReductionIsPresentWhateverStoodInsideOfIt) {
+  const Program p = elaborate(
+      parse("axis h, i, j\ninput S[h, i, j] : f32\ninput V[h, j] : f32\ninput W[h] : f32\n"
+            "C[h, i, j] = where(j <= i, S, -inf)\nO[h, i] = sum[j](softmax[j](C) * V)\ny[i] = sum[h](O * W)\n"
+            "z[i] = sum[h](where(W > 0, O, 0))\noutput y, z"));
+  EXPECT_TRUE(value(p, "O").is(Op::Select));
+  EXPECT_EQ(to_string(value(p, "y")), "sum[h](O[h, i] * W[h])");
+  EXPECT_EQ(to_string(value(p, "z")), "sum[h](where(W[h] > 0, O[h, i], 0))");
+}
+
 TEST(Elaborate, ReadsBehindAMaskAreNotMade) {
   Sample sample{{1, 2, 3, 4, 5, 6}, weights};
   sample("c[j] = where(j < n, x[j], -inf)\ny[] = sum[j](softmax[j](c) * v)", false);

@@ -90,7 +90,10 @@ class Elaborator {
       side = is_always(side) ? c : logical_and(side, c);
     }
     const Expr all = reduce(r, axes, is_always(inner) ? body : select(inner, body, identity(r)));
-    return is_always(outer) ? all : select(outer, all, identity(r));
+    if (is_always(outer)) return all;
+    const Expr guarded = select(outer, all, identity(r));
+    rules_.stands_for_reduction(guarded);  // what reads it finds an ordinary number, also where nothing was present
+    return guarded;
   }
 
   /// Number of present elements.

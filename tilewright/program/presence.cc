@@ -90,6 +90,7 @@ Expr PresenceRules::present(Expr e) {
 
 Presence PresenceRules::rules(Expr e) {
   const Presence present{always(), always()};
+  if (reductions_.count(e)) return present;
   switch (e.op()) {
     case Op::Select: {
       // A literal −inf is absent as a branch, and only there.
@@ -169,6 +170,7 @@ Expr PresenceRules::not_zero_under_sum(Expr e) {
 }
 
 Expr PresenceRules::zero_rules(Expr e) {
+  if (reductions_.count(e)) return always();
   switch (e.op()) {
     case Op::Select: {
       const auto branch = [&](Expr b) { return is_zero(b) ? never() : not_zero_under_sum(b); };
@@ -202,9 +204,15 @@ Expr PresenceRules::zero_rules(Expr e) {
 
 Expr PresenceRules::present_under_sum(Expr e) { return both(of(e).not_minus_inf, not_zero_under_sum(e)); }
 
-/// The index is the axis' own, a remainder by its size, or bounded by a literal size.
+/// The index is the axis' own or that of an axis declared as long, a remainder by its size, or bounded by a literal size.
 bool PresenceRules::lies_inside(Expr index, Sym axis) const {
   if (index == Expr(axis)) return true;
+  const auto length = [&](Sym s) {
+    const Axis& a = program_.axis(s);
+    return a.size ? simplify(a.size) : Expr(s.size());
+  };
+  const bool own = index.is(Op::Symbol) && index->sym.kind() == SymbolKind::Index;
+  if (own && length(index->sym) == length(axis)) return true;
   if (index.is(Op::Mod) && index.arg(1) == Expr(axis.size())) return true;
   const Axis& a = program_.axis(axis);
   if (!a.baked()) return false;

@@ -1,6 +1,7 @@
 // Where an expression is absent: the rules of docs/language.md, "Absence", as conditions.
 #pragma once
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tilewright/program/program.h"
 
@@ -26,6 +27,8 @@ class PresenceRules {
   /// True when evaluating `e` cannot fail: no read that needs a check, no divisor that may be zero.
   bool never_fails(Expr e);
   bool lies_inside(Expr index, Sym axis) const;
+  /// `e` stands for a reduction, whose elements are all present, whatever condition stands around it.
+  void stands_for_reduction(Expr e) { reductions_.insert(e); }
   /// To be called when the program's definition of `tensor` has changed.
   void forget() { memo_.clear(), zero_.clear(), safe_.clear(); }
 
@@ -37,6 +40,7 @@ class PresenceRules {
   Expr at_read(Expr c, const Definition& d, Expr read) const;
 
   const Program& program_;
+  std::unordered_set<Expr> reductions_;
   std::unordered_map<Expr, Presence> memo_;
   std::unordered_map<Expr, Expr> zero_;
   std::unordered_map<Expr, bool> safe_;
