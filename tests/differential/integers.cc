@@ -138,12 +138,63 @@ TEST(Integers, PastTheLimitTheyAreRefused) {
         << name(target);
     EXPECT_EQ(run({5, -kLimit - 1}).substr(0, 46), "i.tw:2:1: error: input `n` holds -900719925474")
         << name(target);
-    EXPECT_EQ(
-        run({kLimit - 8, 8}),
-        "i.tw:9:8: error: output `s` reaches 9007199254740992, and integers are exact below 2^53 alone\n"
-        "  output s, t, hi, lo, a, b\n         ^\n"
-        "  help: sum reals where rounding is accepted, for example sum[j](f64(n))")
+    EXPECT_EQ(message([&] {
+                outputs("axis i, j\ninput n[i, j] : i64\ns[i] = sum[j](n)\noutput s\n", target,
+                        {{"n", array_of(DType::i64, {1, 2}, std::vector<int64_t>{kLimit - 8, 8})}});
+              }),
+              "i.tw:4:8: error: output `s` reaches 9007199254740992, and integers are exact below 2^53 alone\n"
+              "  output s\n         ^\n"
+              "  help: sum reals where rounding is accepted, for example sum[j](f64(n))")
         << name(target);
+  }
+}
+
+/// Sums, products and powers on the way to an output, which the output does not show.
+TEST(Integers, PastTheLimitOnTheWayTheyAreRefused) {
+  const auto run = [&](const std::string& value, int64_t largest, Target target = Target::Interp) {
+    return message([&] {
+      auto y = outputs("axis i, j\ninput n[i, j] : i64\ninput m[i, j] : i32\ns[i] = " + value + "\noutput s\n", target,
+                       {{"n", array_of(DType::i64, {1, 3}, std::vector<int64_t>{largest, 1, -largest})},
+                        {"m", array_of(DType::i32, {1, 3}, std::vector<int32_t>{3, -7, 1 << 30})}});
+      EXPECT_EQ(y["s"].size(), 1u);
+    });
+  };
+  for (Target target : kTargets)
+    EXPECT_EQ(run("sum[j](n * n // 1000000007)", int64_t{1} << 30, target),
+              "i.tw:4:15: error: an integer of `s` may reach 1.153e+18 with these arrays, and integers are exact up to "
+              "2^53 alone\n"
+              "  s[i] = sum[j](n * n // 1000000007)\n"
+              "                ^~~~~\n"
+              "  help: compute with reals where rounding is accepted, for example f64(n) * n");
+  const std::string fine = "no error";
+  EXPECT_EQ(run("sum[j](n * n // 1000000007)", int64_t{1} << 26), fine);
+  EXPECT_EQ(run("sum[j](n) // 2", kLimit / 2), fine);        // partial sums are bounded by Σ|n|
+  EXPECT_NE(run("sum[j](n) // 2", kLimit / 2 + 2), fine);  // though the sum itself is 1
+  EXPECT_NE(run("max[j](n + 1)", kLimit), fine);
+  EXPECT_NE(run("max[j](n ** 2) % 10", int64_t{1} << 27), fine);
+  EXPECT_EQ(run("max[j](m * 1000)", 0), fine);  // proved from the dtype alone
+  EXPECT_NE(run("max[j](m * m) % 10", 0), fine);
+  EXPECT_EQ(run("max[j](where(n == 0, i64(f32(m) * 3.0), 0))", 5), fine);  // what is cast is not followed
+}
+
+/// f32 counts to 2^24; what an integer output shows is counted further.
+TEST(Integers, CountsAreExactPastTheMantissaOfAReal) {
+  const int64_t length = (int64_t{1} << 24) + 7;
+  auto y = outputs("axis i, j\ninput x[i, j] : f32\nc[i] = sum[j](where(x >= 0, 1, 0))\nd[i] = 2 * c + 1\noutput c, d\n",
+                   Target::Cpu, {{"x", allocate(DType::f32, {1, length})}}, "stream j=512; split j=0");
+  EXPECT_EQ(y["c"][0], length);
+  EXPECT_EQ(y["d"][0], 2 * length + 1);
+  for (Target mapping : {Target::Cpu, Target::Cuda}) {
+    CompileOptions o;
+    o.target = Target::InterpMapped;
+    o.mapping = mapping;
+    SessionOptions s;
+    s.sizes = {{"i", 3}, {"j", 70}};
+    Session session(parse_program(std::make_shared<SourceText>(SourceText{
+                        "i.tw", "axis i, j\ninput x[i, j] : f32\nc[i] = sum[j](x > 0)\noutput c\n"})),
+                    o, s);
+    session.run(0, 1);
+    EXPECT_TRUE(session.check()[0].comparison.passed) << name(mapping);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "tilewright/driver/compiled.h"
+#include "tilewright/driver/integers.h"
 #include "tilewright/driver/launcher.h"
 #include "tilewright/runtime/cuda.h"
 
@@ -14,6 +15,7 @@ namespace tilewright {
 struct Kernel::Impl {
   CompiledProgram compiled;
   CompileOptions options;
+  bool integers = false;  ///< computes_with_integers
   std::mutex mutex;
   std::vector<Launcher> launchers;
   std::unique_ptr<char[]> host_memory;  ///< of the workspace, grown as needed
@@ -86,9 +88,6 @@ struct Kernel::Impl {
 
 namespace {
 
-/// Integers are carried in f64 and in 64 bits: all of at most 2^53 are exact in both.
-constexpr int64_t exact_limit = int64_t{1} << 53;
-
 /// An element of an i64 array on the host that is past `limit` in magnitude; the limits of i64 are what infinities become.
 std::optional<int64_t> beyond(const Tensor& t, int64_t limit) {
   if (t.dtype != DType::i64) return std::nullopt;
@@ -115,6 +114,7 @@ std::optional<int64_t> beyond(const Tensor& t, int64_t limit) {
 Kernel::Kernel(const Program& p, const CompileOptions& o) : impl_(std::make_unique<Impl>()) {
   impl_->options = o;
   impl_->compiled = compile_program(p, o);
+  impl_->integers = computes_with_integers(p);
   for (Compilation& c : impl_->compiled.kernels) impl_->launchers.emplace_back(c, impl_->options);
 }
 
@@ -208,11 +208,13 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
 
   const bool on_host = impl_->options.target != Target::Cuda;
   for (const Input& in : p.inputs)
-    if (const auto value = on_host ? beyond(bound.tensors.at(in.sym), exact_limit) : std::nullopt)
+    if (const auto value = on_host ? beyond(bound.tensors.at(in.sym), exact_integer) : std::nullopt)
       throw UserError(
           in.span,
           fmt::format("input `{}` holds {}, and integers are exact up to 2^53 alone", in.sym.name(), *value),
           "subtract an offset, or pass f64 where rounding is accepted");
+
+  if (on_host && impl_->integers) refuse_inexact_integers(p, bound.tensors, bound.sizes, params);
 
   std::lock_guard lock(impl_->mutex);
   if (!impl_->compiled.parted()) {
@@ -222,7 +224,7 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
     impl_->run_parts(bound, params, stream);
   }
   for (const Output& o : p.outputs)
-    if (const auto value = on_host ? beyond(bound.tensors.at(o.sym), exact_limit - 1) : std::nullopt)
+    if (const auto value = on_host ? beyond(bound.tensors.at(o.sym), exact_integer - 1) : std::nullopt)
       throw UserError(o.span,
                       fmt::format("output `{}` reaches {}, and integers are exact below 2^53 alone",
                                   o.sym.name(), *value),
