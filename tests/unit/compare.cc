@@ -30,6 +30,14 @@ TEST(Compare, AcceptsTwiceTheErrorOfNaiveAndTheDtypesResolution) {
   EXPECT_FALSE(c.reason.empty());
 }
 
+TEST(Compare, TiesAddToTheTolerance) {
+  const std::vector<double> ref = {1, 2}, ties = {1.25, 2};
+  EXPECT_TRUE(compare({1, 2.25}, ref, ref, DType::f32, ties).passed);
+  EXPECT_FALSE(compare({1, 2.26}, ref, ref, DType::f32, ties).passed);
+  EXPECT_FALSE(compare({1, 2.25}, ref, ref, DType::f32).passed);
+  EXPECT_TRUE(compare({1, 2}, ref, ref, DType::f32, {INFINITY, NAN}).passed);  // an overflow takes no part
+}
+
 TEST(Compare, ResolutionOfOneElementIsAtLeastHalfAUnit) {
   // 0.5 + 0.3 − 0.3 is 0.5 in f32.
   const float third = 0.3f, sum = 0.5f + third, back = sum - third;

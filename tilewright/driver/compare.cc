@@ -23,8 +23,9 @@ bool same_kind(double a, double b) {
 }  // namespace
 
 Comparison compare(const std::vector<double>& out, const std::vector<double>& ref,
-                   const std::vector<double>& naive, DType dtype) {
+                   const std::vector<double>& naive, DType dtype, const std::vector<double>& ties) {
   TW_CHECK(out.size() == ref.size() && out.size() == naive.size(), "compared lists differ in length");
+  TW_CHECK(ties.empty() || ties.size() == ref.size(), "compared lists differ in length");
   Comparison c;
   c.elements = static_cast<int64_t>(out.size());
   if (!is_float(dtype)) {
@@ -38,7 +39,7 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
     c.passed = true;
     return c;
   }
-  double naive_error = 0, spacing = 0;
+  double naive_error = 0, tie_error = 0, spacing = 0;
   int64_t mismatch = -1;
   for (size_t k = 0; k < out.size(); ++k) {
     const double r = round_to(dtype, ref[k]);
@@ -53,6 +54,7 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
       c.worst = static_cast<int64_t>(k);
     }
     if (std::isfinite(naive[k])) naive_error = std::max(naive_error, std::fabs(naive[k] - ref[k]));
+    if (!ties.empty() && std::isfinite(ties[k])) tie_error = std::max(tie_error, std::fabs(ties[k] - ref[k]));
     // The dtype's resolution at this magnitude, as a sum and a difference of 0.3 show it. The addends are rounded as the dtype would.
     const double third = round_to(dtype, 0.3);
     const double back = round_to(dtype, round_to(dtype, r + third) - third);
@@ -60,7 +62,7 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
     // Few elements may all happen to survive that: half a unit in the last place is the least of it.
     spacing = std::max(spacing, std::fabs(r) * std::ldexp(1.0, -1 - mantissa_bits(dtype)));
   }
-  c.tolerance = 2 * naive_error + 2 * spacing;
+  c.tolerance = 2 * naive_error + tie_error + 2 * spacing;
   if (mismatch >= 0) {
     c.worst = mismatch;
     c.reason = "a non-finite value differs in kind or place";
@@ -69,6 +71,20 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
   c.passed = c.error <= c.tolerance;
   if (!c.passed) c.reason = "the error exceeds the tolerance";
   return c;
+}
+
+bool rounds_intermediates(const Program& p) {
+  const auto narrow = [](DType t) { return is_float(t) && mantissa_bits(t) < mantissa_bits(DType::f32); };
+  for (const Definition& d : p.definitions) {
+    if (d.dtype && narrow(*d.dtype)) return true;
+    bool casts = false;
+    rewrite(d.value, [&](Expr e) {
+      casts = casts || (e.is(Op::Cast) && narrow(e->dtype));
+      return e;
+    });
+    if (casts) return true;
+  }
+  return false;
 }
 
 std::vector<std::vector<int64_t>> sample_indices(const std::vector<int64_t>& shape,

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "tilewright/support/dtype.h"
+#include "tilewright/program/program.h"
 
 namespace tilewright {
 
 struct Comparison {
   bool passed = false;
   double error = 0;      ///< max |out − ref| over finite elements
-  double tolerance = 0;  ///< 2·max|naive − ref| + atol
+  double tolerance = 0;  ///< 2·max|naive − ref| + max|ties − ref| + atol
   int64_t elements = 0;  ///< compared
   int64_t worst = -1;    ///< position in the lists of the largest error, or of the first mismatch in kind
   std::string reason;    ///< empty when passed
@@ -19,9 +19,13 @@ struct Comparison {
 
 /// out, ref, naive: the same elements. max|out − ref| ≤ 2·max|naive − ref| + atol, atol = 2·max|(ref + 0.3 − 0.3) − ref| computed in `dtype` (the output's), at least
 /// |ref| times its unit roundoff twice; non-finite values must
-/// match in kind and place and leave the maxima; integer and boolean outputs must be equal.
+/// match in kind and place and leave the maxima; integer and boolean outputs must be equal. `ties`, of a program that rounds intermediates: ref with
+/// roundings near ties taken the other way (Precision::ties); then max|ties − ref| is added to the tolerance.
 Comparison compare(const std::vector<double>& out, const std::vector<double>& ref,
-                   const std::vector<double>& naive, DType dtype);
+                   const std::vector<double>& naive, DType dtype, const std::vector<double>& ties = {});
+
+/// Does the program round a real to less than f32 on the way to an output?
+bool rounds_intermediates(const Program& p);
 
 /// A seeded sample of at most `count` distinct indices of an array: first, last, edges of tiles of the given steps along each axis, random.
 std::vector<std::vector<int64_t>> sample_indices(const std::vector<int64_t>& shape,

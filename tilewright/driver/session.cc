@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/launch.h"
@@ -207,6 +208,9 @@ std::vector<OutputCheck> Session::check(double sample_above) {
   const Program& p = impl_->program;
   Evaluator reference(p, impl_->sizes, views, impl_->options.params, Precision::f64);
   Evaluator naive(p, impl_->sizes, views, impl_->options.params, Precision::naive);
+  std::optional<Evaluator> beside_ties;
+  if (rounds_intermediates(p))
+    beside_ties.emplace(p, impl_->sizes, views, impl_->options.params, Precision::ties);
   std::vector<OutputCheck> checks;
   for (const Output& out : p.outputs) {
     OutputCheck c;
@@ -216,7 +220,7 @@ std::vector<OutputCheck> Session::check(double sample_above) {
     for (Sym a : out.axes()) shape.push_back(impl_->sizes.at(a.size()));
     const std::vector<int64_t> strides = row_major(shape);
     std::vector<std::vector<int64_t>> indices;
-    std::vector<double> got, ref, plain;
+    std::vector<double> got, ref, plain, ties;
     c.sampled = reference.cost(out) > sample_above;
     if (c.sampled) {
       indices = sample_indices(shape, impl_->steps_of(out), kSampleElements, impl_->options.seed);
@@ -226,15 +230,17 @@ std::vector<OutputCheck> Session::check(double sample_above) {
         got.push_back(array.at(at));
         ref.push_back(reference.element(out, index));
         plain.push_back(naive.element(out, index));
+        if (beside_ties) ties.push_back(beside_ties->element(out, index));
       }
     } else {
       for (int64_t at = 0; at < array.elements(); ++at) got.push_back(array.at(at));
       ref = reference.all(out);
       plain = naive.all(out);
+      if (beside_ties) ties = beside_ties->all(out);
     }
     // Both are rounded as the output is stored, so a tolerance of half a unit is not spent on the store.
     for (double& x : plain) x = round_to(out.dtype, x);
-    c.comparison = compare(got, ref, plain, out.dtype);
+    c.comparison = compare(got, ref, plain, out.dtype, ties);
     if (c.comparison.worst >= 0) {
       const auto worst = static_cast<size_t>(c.comparison.worst);
       c.got = got[worst];

@@ -163,7 +163,9 @@ void store(State& s, std::byte* to) {
     for (int64_t k = 0; k < s.count; ++k) switch (t.kind) {
         case Kind::real: {
           const double x = double(T(a[k]));
-          reinterpret_cast<T*>(to)[k] = T(t.operand ? rounding.significand(x) : rounding(x));
+          reinterpret_cast<T*>(to)[k] = T(t.operand       ? rounding.significand(x)
+                                          : t.beside_ties ? rounding.beside_tie(x)
+                                                          : rounding(x));
           break;
         }
         case Kind::integer: {

@@ -108,6 +108,8 @@ double operation_weight(Op op) {
   return 1;
 }
 
+bool is_narrow(DType t) { return is_float(t) && mantissa_bits(t) < mantissa_bits(DType::f32); }
+
 /// Calls f once for each node of `e` outside of the indices of reads.
 void for_each_value(Expr e, const std::function<void(Expr)>& f) {
   std::unordered_map<Expr, bool> seen;
@@ -172,6 +174,7 @@ void Graph::add_definition(const Definition& d) {
 void Graph::declare(Table& t, std::optional<DType> dtype) {
   if (!dtype) return;
   t.rounded = dtype;
+  t.beside_ties = precision_ == Precision::ties && is_narrow(*dtype);
   t.kind = kind_of(*dtype);
   if (*dtype == DType::boolean)
     t.range = {0, 1};
@@ -258,9 +261,25 @@ Expr Graph::round_operand(Expr factor, DType t, const std::vector<Sym>& order) {
   return read(sym, indices);
 }
 
+/// A cast as a read of a table that is rounded so.
+Expr Graph::round_beside_ties(Expr cast, const std::vector<Sym>& order) {
+  const std::vector<Sym> axes = index_symbols(cast, order);
+  const auto key = std::pair(cast.arg(0), cast->dtype);
+  auto known = operands_.find(key);
+  if (known == operands_.end()) {
+    Table table = pointwise("rounded", axes, cast.arg(0));
+    declare(table, cast->dtype);
+    known = operands_.emplace(key, add(std::move(table))).first;
+  }
+  const Table& table = tables[size_t(known->second)];
+  return read(table.sym, {table.axes.begin(), table.axes.end()});
+}
+
 Expr Graph::lower(Expr e, const std::vector<Sym>& order) {
   return rewrite(e, [&](Expr x) -> Expr {
     if (x.is(Op::Read)) return lower_read(x);
+    if (precision_ == Precision::ties && x.is(Op::Cast) && is_narrow(x->dtype) && kind(x.arg(0)) == Kind::real)
+      return round_beside_ties(x, order);
     if (!x.is(Op::Reduce)) return x;
     auto known = reductions_.find(x);
     int id = known != reductions_.end() ? known->second

@@ -41,6 +41,7 @@ struct Table {
   Expr guard;  ///< reductions: elements for which it is false do not take part; null: all do
   Expr body;
   std::optional<DType> rounded;  ///< declared dtype: values round to it
+  bool beside_ties = false;      ///< Precision::ties: `rounded` takes the other neighbour near ties
   std::optional<DType>
       operand;  ///< naive only: an operand of a contraction, its significand rounded to this dtype's (range kept)
   bool inlinable = false;  ///< so cheap that reads of it are replaced by its body
@@ -98,6 +99,7 @@ class Graph {
   void declare(Table& t, std::optional<DType> dtype);
   Expr round_operands(Expr e, const std::vector<Sym>& order);
   Expr round_operand(Expr factor, DType t, const std::vector<Sym>& order);
+  Expr round_beside_ties(Expr cast, const std::vector<Sym>& order);
   Expr lower(Expr e, const std::vector<Sym>& order);
   Expr lower_read(Expr e);
   int add_reduction(Expr reduce, std::vector<Sym> axes, std::string name);

@@ -164,6 +164,13 @@ class FloatRounding {
     const double size = std::fabs(x);
     return size >= smallest_ && size <= largest_ ? significand(x) : round_to(type_, x);
   }
+  /// The other neighbour where a tie lies within 2^-18 of x (relative).
+  double beside_tie(double x) const {
+    const double y = (*this)(x), d = std::fabs(x) * 0x1p-18;
+    for (double z : {(*this)(x - d), (*this)(x + d)})
+      if (z != y) return z;
+    return y;
+  }
   /// The significand alone is rounded (half to even): the range stays that of a double.
   double significand(double x) const {
     if (!std::isfinite(x) || drop_ == 0) return x;
