@@ -12,7 +12,7 @@ TEST(LargeScores, InterpMapped) {
 }
 
 /// `check` passes for O = softmax over j of `scores`, which may use S[i, j], a param o and an input z[i].
-void expect_definition(const std::string& scores, Target target, double o = 0, double z = 0) {
+void expect_scores(const std::string& scores, Target target, double o = 0, double z = 0) {
   SCOPED_TRACE(fmt::format("{} on {}, o = {}, z = {}", scores, name(target), o, z));
   const Program p = parse_program(std::make_shared<SourceText>(SourceText{
       "s.tw", fmt::format("axis i, j\naxis d = 8\nparam o : f32\ninput Q[i, d] : f32\ninput K[j, d] : f32\n"
@@ -38,17 +38,17 @@ TEST(LargeScores, Literals) {
   for (const char* scores :
        {"where(j <= 10 * i, S, -1e30)", "S + (-3e38)", "S + 1e15", "S - 1e30 * (j > i)", "S + where(j > i, -1e30, 0)",
         "S + (1 - f32(j <= i)) * (-3.4e38)", "S * 1e12", "S + 3e6", "S - 1e20 * j"})
-    expect_definition(scores, Target::Interp);
-  expect_definition("where(j <= 10 * i, S, -1e30) + (-3e38)", Target::Cpu);
+    expect_scores(scores, Target::Interp);
+  expect_scores("where(j <= 10 * i, S, -1e30) + (-3e38)", Target::Cpu);
 }
 
 /// A NaN, an infinity or a large number that is the same along j is data that shows, though it cancels over the reals.
 TEST(LargeScores, DataThatDoesNotVaryAlongTheStream) {
   for (double x : {double(NAN), double(INFINITY), -double(INFINITY), -3e38, 1e9}) {
-    expect_definition("S + o", Target::Interp, x);
-    expect_definition("S + z[i]", Target::Interp, 0, x);
+    expect_scores("S + o", Target::Interp, x);
+    expect_scores("S + z[i]", Target::Interp, 0, x);
   }
-  expect_definition("S + z[i] - o", Target::Cpu, 5, NAN);
+  expect_scores("S + z[i] - o", Target::Cpu, 5, NAN);
 }
 
 }  // namespace

@@ -30,14 +30,14 @@ std::string refusal(const std::string& text, const std::string& schedule = "") {
   return "no error";
 }
 
-struct Refused {
+struct RefusedSchedule {
   const char* name;
   std::string text, schedule, message;
 };
 
-const char kRows[] = "axis a, b\ninput x[a, b] : f32\ny[a] = sum[b](x)\noutput y\n";
+const char kRowSums[] = "axis a, b\ninput x[a, b] : f32\ny[a] = sum[b](x)\noutput y\n";
 
-const Refused kRefused[] = {
+const RefusedSchedule kRefusedSchedules[] = {
     {"ClausesUnderNoHeading", kProducts, "stream c=64",
      "<schedule>:1:1: error: the program takes 2 kernels, and these clauses name none\n"
      "  stream c=64\n"
@@ -113,7 +113,7 @@ const Refused kRefused[] = {
      "  fuse h\n"
      "       ^\n"
      "  help: store it, or mend this:\n"
-     "p.tw:1:9: error: the product `kg` of axes `k`, `g` is reduced inside a chunk and has no literal size, so a tile "
+     "p.tw:1:9: error: the product `kg` of axes `k`, `g` is summed inside a chunk and has no literal size, so a tile "
      "cannot hold it whole\n"
      "  axis i, k, g, c, n\n"
      "          ^\n"
@@ -124,50 +124,50 @@ const Refused kRefused[] = {
      "  output y\n"
      "         ^\n"
      "  help: give the output an axis, or write a reduction\n"},
-    {"OneKernelHasNoSections", kRows, "kernel y: stream b=64\nkernel z: stream b=64",
+    {"OneKernelHasNoSections", kRowSums, "kernel y: stream b=64\nkernel z: stream b=64",
      "<schedule>:1:1: error: the program is one kernel, not several\n"
      "  kernel y: stream b=64\n"
      "  ^~~~~~~~~\n"
      "  help: write its clauses alone, or under `kernel y:`\n"},
-    {"ClausesBeforeWhen", kRows, "stream b=64; when b <= 8: resident b=8",
+    {"ClausesBeforeWhen", kRowSums, "stream b=64; when b <= 8: resident b=8",
      "<schedule>:1:1: error: these clauses stand before `when`\n"
      "  stream b=64; when b <= 8: resident b=8\n"
      "  ^~~~~~~~~~~~~\n"
      "  help: write them behind a `when` or behind `otherwise:`\n"},
-    {"WhenBehindOtherwise", kRows, "otherwise: stream b=64\nwhen b <= 8: resident b=8",
+    {"WhenBehindOtherwise", kRowSums, "otherwise: stream b=64\nwhen b <= 8: resident b=8",
      "<schedule>:2:1: error: `when` stands behind `otherwise`\n"
      "  when b <= 8: resident b=8\n"
      "  ^~~~\n"
      "  help: `otherwise` is the last plan: no sizes are left\n"},
-    {"WhenOfNoAxis", kRows, "when q <= 8: stream b=64",
+    {"WhenOfNoAxis", kRowSums, "when q <= 8: stream b=64",
      "<schedule>:1:6: error: no axis is called `q`\n"
      "  when q <= 8: stream b=64\n"
      "       ^\n"
      "  help: use an axis of the program\n"},
-    {"WhenWithoutALimit", kRows, "when b < 8: stream b=64",
+    {"WhenWithoutALimit", kRowSums, "when b < 8: stream b=64",
      "<schedule>:1:8: error: expected `<=`\n"
      "  when b < 8: stream b=64\n"
      "         ^\n"
      "  help: write `when j <= 1024: clauses`\n"},
-    {"WhenWithoutColon", kRows, "when b <= 8 stream b=64",
+    {"WhenWithoutColon", kRowSums, "when b <= 8 stream b=64",
      "<schedule>:1:13: error: expected `:` behind `when`\n"
      "  when b <= 8 stream b=64\n"
      "              ^\n"
      "  help: write `when j <= 1024: clauses`\n"},
-    {"WhenWithoutClauses", kRows, "when b <= 8:\notherwise: stream b=64",
+    {"WhenWithoutClauses", kRowSums, "when b <= 8:\notherwise: stream b=64",
      "<schedule>:1:13: error: the schedule holds no clause\n"
      "  when b <= 8:\n"
      "              ^\n"
      "  help: write one, such as `stream j=128`, or give no schedule for the default plans\n"},
 };
 
-class SeveralKernelErrors : public ::testing::TestWithParam<Refused> {};
+class SeveralKernelErrors : public ::testing::TestWithParam<RefusedSchedule> {};
 
 TEST_P(SeveralKernelErrors, WholeMessage) {
   EXPECT_EQ(refusal(GetParam().text, GetParam().schedule), GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SeveralKernelErrors, ::testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(All, SeveralKernelErrors, ::testing::ValuesIn(kRefusedSchedules),
                          [](const auto& of) { return std::string(of.param.name); });
 
 }  // namespace

@@ -26,8 +26,14 @@ inline Sym test_axis(const std::string& name) {
 
 inline Sym test_variable(const std::string& name) { return test_symbol(name, SymbolKind::Variable); }
 inline Sym test_param(const std::string& name) { return test_symbol(name, SymbolKind::Param); }
+/// A param with a range of positive numbers.
 inline Sym test_positive(const std::string& name) {
-  return test_symbol(name, SymbolKind::Param, false, true);
+  SymbolInfo s;
+  s.name = name;
+  s.kind = SymbolKind::Param;
+  s.positive = true;
+  s.largest = 1000;
+  return Sym::fresh(s);
 }
 inline Sym test_counter(const std::string& name) { return test_symbol(name, SymbolKind::Variable, true); }
 inline Sym test_tensor(const std::string& name) { return test_symbol(name, SymbolKind::Tensor); }

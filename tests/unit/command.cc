@@ -167,7 +167,7 @@ TEST_F(Command, SeveralKernelsAsJson) {
     EXPECT_EQ(members(j), "kernels milliseconds stage text workspace");
     EXPECT_EQ(members(j["kernels"][0]), stage == "plan" ? "kernel plans" : "kernel text");
     const std::string heading = stage == "source" ? "// kernel 2 of 4: k\n"
-                                : stage == "plan" ? "\nkernel k: "
+                                : stage == "plan" ? "\nkernel k:"
                                                   : "# kernel 2 of 4: k\n";
     EXPECT_NE(j["text"].get<std::string>().find(heading), std::string::npos) << stage;
     EXPECT_EQ(j["workspace"]["regions"], 2);

@@ -306,7 +306,7 @@ TEST(Elaborate, AReductionIsPresentWhateverStoodInsideOfIt) {
             "z[i] = sum[h](where(W > 0, O, 0))\noutput y, z"));
   EXPECT_TRUE(value(p, "O").is(Op::Select));
   EXPECT_EQ(to_string(value(p, "y")), "sum[h](O[h, i] * W[h])");
-  EXPECT_EQ(to_string(value(p, "z")), "sum[h](where(W[h] > 0, O[h, i], 0))");
+  EXPECT_EQ(to_string(value(p, "z")), "sum[h](where(0 < W[h], O[h, i], 0))");
 }
 
 TEST(Elaborate, ReadsBehindAMaskAreNotMade) {

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "tilewright/derive/expressions.h"
 #include "tilewright/derive/normal_form.h"
 #include "tilewright/program/elaborate.h"
 
@@ -67,7 +68,7 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Program& p, Sym axis) : program_(p), axis_(axis), names_(names_of(p)) {
+  Builder(const Program& p, Sym axis) : program_(p), axis_(axis), kept_(axis), names_(names_of(p)) {
     cascade_.axis = axis;
   }
 
@@ -133,7 +134,7 @@ class Builder {
     auto known = collected_.find(d.sym);
     if (known != collected_.end()) return known->second;
     const Definition* outer = std::exchange(home_, &d);
-    Expr value = with_kept_sums(visit(d.value), axis_);
+    Expr value = kept_(visit(d.value));
     home_ = outer;
     return collected_.emplace(d.sym, Named{d.axes, value}).first->second;
   }
@@ -209,7 +210,7 @@ class Builder {
       }
     }
     body = visit(body);
-    if (contains(bound, axis_)) body = with_kept_sums(body, axis_);
+    if (contains(bound, axis_)) body = kept_(body);
     if (!contains(bound, axis_)) return reduce(e->reducer, bound, body);
     reduced_ = true;
     std::erase(bound, axis_);
@@ -313,6 +314,7 @@ class Builder {
 
   const Program& program_;
   Sym axis_;
+  KeptSums kept_;
   Cascade cascade_;
   std::unordered_map<const Node*, Expr> memo_;
   std::map<Sym, Named> collected_;

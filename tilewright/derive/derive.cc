@@ -511,7 +511,7 @@ Program with_free_size(const Program& p, Sym axis) {
 }
 
 /// The program with numbers past 2^20 made smaller, equal ones alike, so that the definition as written keeps enough digits in f64 for a comparison:
-/// beside 1e15 a value has one. They stay past what may cancel (with_kept_sums), so the derivation is of the same kind.
+/// beside 1e15 a value has one. They stay past what may cancel (KeptSums), so the derivation is of the same kind.
 Program with_moderate_numbers(const Program& p) {
   constexpr double large = 0x1p20, moderate = 0x1p17;
   Program q = p;

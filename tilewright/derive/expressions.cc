@@ -143,22 +143,6 @@ bool is_kept(Expr e) { return e.is(Op::Cast) && e->dtype == DType::f64 && !is_in
 
 namespace {
 
-bool holds_result(Expr e) {
-  for (Sym s : tensors_read(e))
-    if (s.kind() == SymbolKind::Tile) return true;
-  return false;
-}
-
-/// Over the reals an addend that does not vary may always leave a sum, to cancel later. But a NaN or an infinity of the data must show in the
-/// result, and beside a large number the values it is added to are rounded away, by the definition and so by the kernel.
-bool may_cancel(Expr e) {
-  constexpr double large = 65536;
-  if (auto n = e.number()) return std::abs(*n) <= large;
-  if (e.is(Op::Read)) return false;
-  if (e.is(Op::Symbol)) return e->sym.kind() != SymbolKind::Param || e->sym.info().largest <= large;
-  return std::all_of(e.args().begin(), e.args().end(), may_cancel);
-}
-
 /// The addends of sums and differences, each with its sign.
 void signed_addends(Expr e, bool negative, std::vector<Expr>& out) {
   if (e.is(Op::Add) || e.is(Op::Sub)) {
@@ -172,34 +156,51 @@ void signed_addends(Expr e, bool negative, std::vector<Expr>& out) {
 
 }  // namespace
 
-Expr with_kept_sums(Expr e, Sym axis) {
-  std::unordered_map<Expr, Expr> known;
-  std::function<Expr(Expr)> visit = [&](Expr x) -> Expr {
-    if (x.args().empty() || x.is(Op::Read) || x.is(Op::Reduce) || is_kept(x) || is_integer(x)) return x;
-    if (auto it = known.find(x); it != known.end()) return it->second;
-    std::vector<Expr> args;
-    for (Expr a : x.args()) args.push_back(visit(a));
-    Expr out = with_args(x, args);
-    if (x.is(Op::Add) || x.is(Op::Sub)) {
-      std::vector<Expr> addends, kept, rest;
-      signed_addends(out, false, addends);
-      bool varies = false, fixed = false;
-      for (Expr a : addends) {
-        const bool result = holds_result(a), own = !result && depends_on(a, axis);
-        const bool stays = !result && !own && !may_cancel(a);
-        varies = varies || own;
-        fixed = fixed || stays;
-        (own || stays ? kept : rest).push_back(a);
-      }
-      if (varies && fixed) {
-        const Expr sum = cast(DType::f64, sum_of(kept));
-        rest.insert(rest.begin(), sum);
-        out = rest.size() == 1 ? sum : make(Op::Add, rest);
-      }
+/// Over the reals an addend that does not vary may always leave a sum, to cancel later. But a NaN or an infinity of the data must show in the
+/// result, and beside a large number the values it is added to are rounded away, by the definition and so by the kernel.
+KeptSums::Kind KeptSums::kind(Expr e) {
+  constexpr double large = 65536;
+  if (auto n = e.number()) return {false, std::abs(*n) <= large};
+  if (e.is(Op::Symbol))
+    return {false, e->sym.kind() != SymbolKind::Param || e->sym.info().largest <= large};
+  if (auto it = kinds_.find(e); it != kinds_.end()) return it->second;
+  Kind k{e.is(Op::Read) && e->sym.kind() == SymbolKind::Tile, !e.is(Op::Read)};
+  for (Expr a : e.args()) {
+    const Kind inner = kind(a);
+    k.result = k.result || inner.result;
+    k.cancels = k.cancels && inner.cancels;
+  }
+  return kinds_[e] = k;
+}
+
+bool KeptSums::stays(Expr addend) {
+  const Kind k = kind(addend);
+  return !k.result && !k.cancels && !depends_on(addend, axis_);
+}
+
+Expr KeptSums::operator()(Expr x) {
+  if (x.args().empty() || x.is(Op::Read) || x.is(Op::Reduce) || is_kept(x) || is_integer(x)) return x;
+  if (auto it = known_.find(x); it != known_.end()) return it->second;
+  std::vector<Expr> args;
+  for (Expr a : x.args()) args.push_back((*this)(a));
+  Expr out = with_args(x, args);
+  const bool sum = x.is(Op::Add) || x.is(Op::Sub);
+  if (sum && std::any_of(args.begin(), args.end(), [&](Expr a) { return stays(a); })) {
+    std::vector<Expr> addends, kept, rest;
+    signed_addends(out, false, addends);
+    bool varies = false;
+    for (Expr a : addends) {
+      const bool own = !kind(a).result && depends_on(a, axis_);
+      varies = varies || own;
+      (own || stays(a) ? kept : rest).push_back(a);
     }
-    return known[x] = out;
-  };
-  return visit(e);
+    if (varies) {
+      rest.insert(rest.begin(), cast(DType::f64, sum_of(kept)));
+      out = rest.size() == 1 ? rest[0] : make(Op::Add, rest);
+    }
+  }
+  known_[out] = out;
+  return known_[x] = out;
 }
 
 }  // namespace tilewright::derivation

@@ -1,5 +1,6 @@
 // Inside of derive/ only: sums, products and conditions taken apart and put together.
 #pragma once
+#include <unordered_map>
 #include <vector>
 
 #include "tilewright/expr/simplify.h"
@@ -24,10 +25,27 @@ Expr with_plain_zero_tests(Expr e);
 Expr with_decided_guards(Expr e);
 /// Sums among the factors of `e` scaled so that their first term has the coefficient ±1: (4096x − s)² / 2²⁴ = (x − s/4096)². Not canonical.
 Expr monic(Expr e);
-/// Sums whose parts do not cancel (docs/derivation.md, "What does not cancel"): an addend that does not vary along `axis`, and that holds an element of
-/// an array, a param without a finite range or a large number, is kept with what varies, as f64(sum). The cast changes no value and keeps sums of
-/// simplify() from being taken apart; kernels are printed without it. Not inside of reductions, which are kept by themselves.
-Expr with_kept_sums(Expr e, Sym axis);
+/// Sums whose parts do not cancel (docs/derivation.md, "What does not cancel"): an addend that does not vary along the axis, and that holds an element
+/// of an array, a param without a finite range or a large number, is kept with what varies, as f64(sum). The cast changes no value and keeps the
+/// sum from being taken apart by simplify(); kernels are printed without it. Not inside of reductions, which are kept by themselves. What was
+/// looked at once is remembered.
+class KeptSums {
+ public:
+  explicit KeptSums(Sym axis) : axis_(axis) {}
+  Expr operator()(Expr e);
+
+ private:
+  struct Kind {
+    bool result = false;   ///< holds a result of the cascade
+    bool cancels = false;  ///< small and finite for sure
+  };
+  Kind kind(Expr e);
+  bool stays(Expr addend);
+
+  Sym axis_;
+  std::unordered_map<Expr, Expr> known_;
+  std::unordered_map<Expr, Kind> kinds_;
+};
 /// A sum kept so.
 bool is_kept(Expr e);
 Expr product_of(const std::vector<Expr>& factors);

@@ -166,7 +166,7 @@ class FloatRounding {
   }
   /// The other neighbour where a tie lies within 2^-18 of x (relative).
   double beside_tie(double x) const {
-    const double y = (*this)(x), d = std::fabs(x) * 0x1p-18;
+    const double y = (*this)(x), d = std::isfinite(x) ? std::fabs(x) * 0x1p-18 : 0;
     for (double z : {(*this)(x - d), (*this)(x + d)})
       if (z != y) return z;
     return y;
