@@ -183,6 +183,20 @@ Expr KeptSums::operator()(Expr x) {
   if (auto it = known_.find(x); it != known_.end()) return it->second;
   std::vector<Expr> args;
   for (Expr a : x.args()) args.push_back((*this)(a));
+  // A large number times a sum: multiplied out, its terms would no longer cancel to 0, as in (1 - p) * -1e30.
+  const auto is_large = [&](Expr a) {
+    const auto n = a.is(Op::Neg) ? a.arg(0).number() : a.number();
+    return n && !kind(a).cancels;
+  };
+  if (x.is(Op::Mul) && std::any_of(args.begin(), args.end(), is_large))
+    for (Expr& a : args) {
+      if (!a.is(Op::Add) && !a.is(Op::Sub)) continue;
+      const Interval b = bounds(a);
+      if (!is_integer(a))
+        a = cast(DType::f64, a);
+      else if (b.lo >= -0x1p24 && b.hi <= 0x1p24)
+        a = cast(DType::f32, a);  // exact; to f64 nothing would be left of it
+    }
   Expr out = with_args(x, args);
   const bool sum = x.is(Op::Add) || x.is(Op::Sub);
   if (sum && std::any_of(args.begin(), args.end(), [&](Expr a) { return stays(a); })) {

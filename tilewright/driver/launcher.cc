@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -86,6 +87,49 @@ struct Launcher::Impl {
     const TileProgram& t = built ? compilation.tiles[plan] : it->second;
     refuse_checked_reads(t);
     return t;
+  }
+
+  /// Is an integer output made of the component, itself or through other results?
+  bool feeds_integers(const Component& c) const {
+    const Derivation& d = compilation.derivation;
+    const auto reads = [](Expr e, Sym s) {
+      const std::vector<Sym> all = tensors_read(e);
+      return std::find(all.begin(), all.end(), s) != all.end();
+    };
+    std::vector<Sym> fed{c.var};
+    for (size_t n = 0; n < fed.size(); ++n) {
+      for (const CascadeOutput& o : d.cascade.outputs)
+        if (!is_float(compilation.program.outputs[o.output].dtype) && reads(o.value, fed[n])) return true;
+      for (size_t k = 0; k < d.finish.size(); ++k) {
+        const Sym result = d.cascade.reductions[k].result;
+        if (std::find(fed.begin(), fed.end(), result) == fed.end() && reads(d.finish[k], fed[n]))
+          fed.push_back(result);
+      }
+    }
+    return false;
+  }
+
+  /// A count is carried in reals of the program: f32 counts to 2^24, which an integer output would show.
+  void refuse_long_counts(const TileProgram& t, const Sizes& sizes) const {
+    constexpr double most = 1 << 24;
+    Ranges ranges;
+    for (const auto& [size, n] : sizes) ranges[size] = {double(n), double(n)};
+    const Sym axis = compilation.derivation.cascade.axis;
+    for (const Pass& pass : compilation.derivation.passes)
+      for (const Component& c : pass.state.components) {
+        if (c.combine != Reducer::Sum || !is_integer(c.lift) || !sizes.count(axis.size())) continue;
+        const Interval one = bounds(c.lift, ranges);
+        const double reaches = std::max(std::fabs(one.lo), std::fabs(one.hi)) * double(sizes.at(axis.size()));
+        if (!(reaches > most) || !feeds_integers(c)) continue;
+        for (const TileKernel& k : t.kernels)
+          for (const Tile& tile : k.tiles)
+            if (tile.sym == c.var && tile.dtype != DType::f64)
+              throw UserError(compilation.program.axis(axis).span,
+                              fmt::format("integers summed along `{}` are held in f32, which counts to 2^24, and they may "
+                                          "reach {:.0f}",
+                                          axis.name(), reaches),
+                              "declare an input f64: sums are then held in f64");
+      }
   }
 
   /// A position is carried in reals of the program: f32 counts to 2^24.
@@ -300,6 +344,7 @@ struct Launcher::Impl {
     while (plan + 1 < compilation.plans.size() && !compilation.plans[plan].when.admits(b.sizes)) ++plan;
     if (!compilation.plans[plan].when.admits(b.sizes)) choose(b);  // reports what does not fit
     refuse_long_positions(tile_program(plan), b.sizes);
+    refuse_long_counts(tile_program(plan), b.sizes);
     counts = interpret(compilation.elaborated, tile_program(plan), b.sizes, views(b), params, results(b));
     last_plan = print(compilation.program, compilation.plans[plan].plan);
   }
@@ -325,6 +370,7 @@ void Launcher::run(Bound& bound, const std::map<std::string, double>& params, vo
   const Compilation& c = impl_->compilation;
   const auto [plan, layout] = impl_->choose(bound);
   impl_->refuse_long_positions(impl_->tile_program(plan), bound.sizes);
+  impl_->refuse_long_counts(impl_->tile_program(plan), bound.sizes);
   Variant& v = impl_->variant(plan, layout);
   impl_->last_plan =
       print(c.program, c.plans[plan].plan) + (layout == LayoutClass::Aligned ? "" : "; layout general");

@@ -42,31 +42,10 @@ bool holds_index(Expr e) {
   return std::any_of(e.args().begin(), e.args().end(), holds_index);
 }
 
-bool reads_tile(Expr e, Sym s) {
-  const std::vector<Sym> all = tensors_read(e);
-  return std::find(all.begin(), all.end(), s) != all.end();
-}
-
-/// Is an integer output made of it, itself or through other results?
-bool feeds_integers(const Derivation& d, const Component& c) {
-  std::vector<Sym> fed{c.var};
-  for (size_t n = 0; n < fed.size(); ++n) {
-    for (const CascadeOutput& o : d.cascade.outputs)
-      if (is_integer(o.value) && reads_tile(o.value, fed[n])) return true;
-    for (size_t k = 0; k < d.finish.size(); ++k) {
-      const Sym result = d.cascade.reductions[k].result;
-      if (std::find(fed.begin(), fed.end(), result) == fed.end() && reads_tile(d.finish[k], fed[n]))
-        fed.push_back(result);
-    }
-  }
-  return false;
-}
-
 DType dtype_of(const KernelBuilder& b, const Component& c) {
   if (c.combine == Reducer::Any || c.combine == Reducer::All) return DType::boolean;
-  // Indices and integers are carried exactly also past 2^24, and so are counts that an integer output shows.
-  const bool exact = is_integer(c.lift) && (holds_index(c.lift) || feeds_integers(b.derivation(), c));
-  return exact ? DType::f64 : b.real();
+  // Indices and integers are carried exactly also past 2^24.
+  return is_integer(c.lift) && holds_index(c.lift) ? DType::f64 : b.real();
 }
 
 }  // namespace
