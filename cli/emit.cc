@@ -96,10 +96,12 @@ void add_emit(CLI::App& app, int& status) {
       for (const char* option : {"--threads", "--device"})
         expect_effect(*verb, option, false, "nothing runs: it is for `run` and `check`");
       for (const char* option : {"--target", "--schedule", "--stream", "--map"})
-        expect_effect(*verb, option, *stage != "program", "a program is printed before anything is chosen for it");
+        expect_effect(*verb, option, *stage != "program",
+                      "a program is printed before anything is chosen for it");
       expect_effect(*verb, "--map", options.target == Target::InterpMapped && !emitted_source,
                     "it is for --target interp-mapped");
-      expect_effect(*verb, "--layout", mapped || emitted_source, "it is for --stage mapped and --stage source");
+      expect_effect(*verb, "--layout", mapped || emitted_source,
+                    "it is for --stage mapped and --stage source");
       expect_effect(*verb, "--canonical", *stage == "tile", "it is for --stage tile");
       const bool maps = options.target == Target::Cpu || options.target == Target::Cuda;
       if ((mapped && options.target == Target::Interp) || (emitted_source && !maps))

@@ -77,7 +77,8 @@ int run(int argc, char** argv) {
   add_cache(app, status);
   add_completion(app, status);
   // Also where the command line is not understood.
-  const bool json = std::find(argv + 1, argv + std::max(argc, 1), std::string("--json")) != argv + std::max(argc, 1);
+  const bool json =
+      std::find(argv + 1, argv + std::max(argc, 1), std::string("--json")) != argv + std::max(argc, 1);
   return guarded(
       [&] {
         try {

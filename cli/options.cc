@@ -47,10 +47,11 @@ void read_schedule(const std::string& given, CompileOptions& c) {
   if (!path && (file.missing() || file.problem() == std::strerror(ENAMETOOLONG))) return;
   const std::string content = file.text();
   if (!file.problem().empty())
-    mistake(fmt::format("--schedule {}: {}", given, file.missing() ? "there is no such file" : file.problem()),
-            !file.remedy().empty()
-                ? file.remedy()
-                : "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
+    mistake(
+        fmt::format("--schedule {}: {}", given, file.missing() ? "there is no such file" : file.problem()),
+        !file.remedy().empty()
+            ? file.remedy()
+            : "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
   c.schedule = content;
   c.schedule_name = given;
   if (c.schedule.find('\0') != std::string::npos)
@@ -306,7 +307,8 @@ int guarded(const std::function<int()>& body, bool json) {
                   {{Span{}, "out of memory", "choose smaller sizes"}});
   } catch (const std::exception& e) {
     const std::string what = fmt::format("internal error: {}", e.what());
-    return failed(3, fmt::format("tilewright: {}\nThis is a fault of Tilewright, not of the program.\n", what),
+    return failed(3,
+                  fmt::format("tilewright: {}\nThis is a fault of Tilewright, not of the program.\n", what),
                   {{Span{}, what, ""}});
   }
 }

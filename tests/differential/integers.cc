@@ -138,13 +138,14 @@ TEST(Integers, PastTheLimitTheyAreRefused) {
         << name(target);
     EXPECT_EQ(run({5, -kLimit - 1}).substr(0, 46), "i.tw:2:1: error: input `n` holds -900719925474")
         << name(target);
-    EXPECT_EQ(message([&] {
-                outputs("axis i, j\ninput n[i, j] : i64\ns[i] = sum[j](n)\noutput s\n", target,
-                        {{"n", array_of(DType::i64, {1, 2}, std::vector<int64_t>{kLimit - 8, 8})}});
-              }),
-              "i.tw:4:8: error: output `s` reaches 9007199254740992, and integers are exact below 2^53 alone\n"
-              "  output s\n         ^\n"
-              "  help: sum reals where rounding is accepted, for example sum[j](f64(n))")
+    EXPECT_EQ(
+        message([&] {
+          outputs("axis i, j\ninput n[i, j] : i64\ns[i] = sum[j](n)\noutput s\n", target,
+                  {{"n", array_of(DType::i64, {1, 2}, std::vector<int64_t>{kLimit - 8, 8})}});
+        }),
+        "i.tw:4:8: error: output `s` reaches 9007199254740992, and integers are exact below 2^53 alone\n"
+        "  output s\n         ^\n"
+        "  help: sum reals where rounding is accepted, for example sum[j](f64(n))")
         << name(target);
   }
 }
@@ -153,22 +154,24 @@ TEST(Integers, PastTheLimitTheyAreRefused) {
 TEST(Integers, PastTheLimitOnTheWayTheyAreRefused) {
   const auto run = [&](const std::string& value, int64_t largest, Target target = Target::Interp) {
     return message([&] {
-      auto y = outputs("axis i, j\ninput n[i, j] : i64\ninput m[i, j] : i32\ns[i] = " + value + "\noutput s\n", target,
-                       {{"n", array_of(DType::i64, {1, 3}, std::vector<int64_t>{largest, 1, -largest})},
-                        {"m", array_of(DType::i32, {1, 3}, std::vector<int32_t>{3, -7, 1 << 30})}});
+      auto y = outputs(
+          "axis i, j\ninput n[i, j] : i64\ninput m[i, j] : i32\ns[i] = " + value + "\noutput s\n", target,
+          {{"n", array_of(DType::i64, {1, 3}, std::vector<int64_t>{largest, 1, -largest})},
+           {"m", array_of(DType::i32, {1, 3}, std::vector<int32_t>{3, -7, 1 << 30})}});
       EXPECT_EQ(y["s"].size(), 1u);
     });
   };
   for (Target target : kTargets)
     EXPECT_EQ(run("sum[j](n * n // 1000000007)", int64_t{1} << 30, target),
-              "i.tw:4:15: error: an integer of `s` may reach 1.153e+18 with these arrays, and integers are exact up to "
+              "i.tw:4:15: error: an integer of `s` may reach 1.153e+18 with these arrays, and integers are "
+              "exact up to "
               "2^53 alone\n"
               "  s[i] = sum[j](n * n // 1000000007)\n"
               "                ^~~~~\n"
               "  help: compute with reals where rounding is accepted, for example f64(n) * n");
   const std::string fine = "no error";
   EXPECT_EQ(run("sum[j](n * n // 1000000007)", int64_t{1} << 26), fine);
-  EXPECT_EQ(run("sum[j](n) // 2", kLimit / 2), fine);        // partial sums are bounded by Σ|n|
+  EXPECT_EQ(run("sum[j](n) // 2", kLimit / 2), fine);      // partial sums are bounded by Σ|n|
   EXPECT_NE(run("sum[j](n) // 2", kLimit / 2 + 2), fine);  // though the sum itself is 1
   EXPECT_NE(run("max[j](n + 1)", kLimit), fine);
   EXPECT_NE(run("max[j](n ** 2) % 10", int64_t{1} << 27), fine);
@@ -181,12 +184,13 @@ TEST(Integers, PastTheLimitOnTheWayTheyAreRefused) {
 TEST(Integers, CountsPastTheMantissaOfARealAreRefused) {
   const int64_t length = (int64_t{1} << 24) + 7;
   const auto count = [&](DType dtype, const char* value) {
-    return outputs(fmt::format("axis i, j\ninput x[i, j] : {}\nc[i] = {}\noutput c\n", name(dtype), value), Target::Cpu,
-                   {{"x", allocate(dtype, {1, length})}});
+    return outputs(fmt::format("axis i, j\ninput x[i, j] : {}\nc[i] = {}\noutput c\n", name(dtype), value),
+                   Target::Cpu, {{"x", allocate(dtype, {1, length})}});
   };
   EXPECT_EQ(count(DType::f64, "sum[j](where(x >= 0, 1, 0)) - 1")["c"][0], length - 1);
   EXPECT_EQ(message([&] { count(DType::f32, "sum[j](where(x >= 0, 1, 0)) - 1"); }),
-            "i.tw:1:9: error: integers summed along `j` are held in f32, which counts to 2^24, and they may reach 16777223\n"
+            "i.tw:1:9: error: integers summed along `j` are held in f32, which counts to 2^24, and they may "
+            "reach 16777223\n"
             "  axis i, j\n          ^\n  help: declare an input f64: sums are then held in f64");
   EXPECT_EQ(message([&] { count(DType::f32, "mean[j](x)"); }), "no error");
 }

@@ -134,7 +134,8 @@ TEST_F(CommandErrors, Values) {
             "error: --dtype x=f17: no such dtype\n  help: dtypes are f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 "
             "i8 bool\n");
   EXPECT_EQ(run_refused({"--dtype", "Z=f16"}),
-            "error: --dtype Z=f16: there is no input, definition or output `Z`\n  help: it can replace the dtype of "
+            "error: --dtype Z=f16: there is no input, definition or output `Z`\n  help: it can replace the "
+            "dtype of "
             "x, y, P\n");
   EXPECT_EQ(run_refused({"--param", "cap=abc"}),
             "error: --param cap=abc is not a number\n  help: write a decimal number\n");
@@ -213,10 +214,12 @@ TEST_F(CommandErrors, Schedules) {
 TEST_F(CommandErrors, Inputs) {
   EXPECT_EQ(run_refused({"--input", "z=a.npy"}),
             "error: --input: no input is called `z`\n  help: inputs are x, y\n");
-  EXPECT_EQ(run_refused({"--input", "x=a.npy"}),
-            "error: a.npy: there is no such file\n  help: name a .npy file, or a fill: normal, uniform or zeros\n");
+  EXPECT_EQ(
+      run_refused({"--input", "x=a.npy"}),
+      "error: a.npy: there is no such file\n  help: name a .npy file, or a fill: normal, uniform or zeros\n");
   EXPECT_EQ(run_refused({"--input", "x=gaussian"}),
-            "error: gaussian: there is no such file\n  help: name a .npy file, or a fill: normal, uniform or zeros\n");
+            "error: gaussian: there is no such file\n  help: name a .npy file, or a fill: normal, uniform or "
+            "zeros\n");
   EXPECT_EQ(run_refused({"--input", "x=."}), "error: .: it is a folder\n  help: name a .npy file\n");
   EXPECT_EQ(run_refused({"--input", "x=normall"}),
             "error: --input x=normall: there is neither such a fill nor such a file\n  help: did you mean "
@@ -231,8 +234,8 @@ TEST_F(CommandErrors, FilesThatDoNotEnd) {
   ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
   write(folder + "/long.tw", "");
   std::filesystem::resize_file(folder + "/long.tw", (uint64_t{3} << 30));
-  for (const auto& [file, what] : {std::pair<std::string, std::string>{"/dev/zero", "it is a device"},
-                                   {"pipe", "it is a pipe"}}) {
+  for (const auto& [file, what] :
+       {std::pair<std::string, std::string>{"/dev/zero", "it is a device"}, {"pipe", "it is a pipe"}}) {
     const std::string help = "\n  help: save what it gives to a file, and name that\n";
     EXPECT_EQ(refused({"check", file}), "error: cannot read " + file + ": " + what + help);
     EXPECT_EQ(run_refused({"--input", "x=" + file}), "error: " + file + ": " + what + help);
@@ -248,7 +251,8 @@ TEST_F(CommandErrors, FilesThatDoNotEnd) {
 
 TEST_F(CommandErrors, OptionsWithoutEffect) {
   const std::string idle = " has no effect here\n  help: ";
-  EXPECT_EQ(run_refused({"--device", "1"}), "error: --device" + idle + "it chooses the GPU of --target cuda\n");
+  EXPECT_EQ(run_refused({"--device", "1"}),
+            "error: --device" + idle + "it chooses the GPU of --target cuda\n");
   EXPECT_EQ(run_refused({"--threads", "1"}),
             "error: --threads" + idle + "it is for --target cpu and --target interp-mapped\n");
   EXPECT_EQ(run_refused({"--map", "cpu"}), "error: --map" + idle + "it is for --target interp-mapped\n");
@@ -266,12 +270,14 @@ TEST_F(CommandErrors, OptionsWithoutEffect) {
             "error: --layout" + idle + "it is for --stage mapped and --stage source\n");
   EXPECT_EQ(emit_refused({"--stage", "program", "--schedule", "stream j=4"}),
             "error: --schedule" + idle + "a program is printed before anything is chosen for it\n");
-  EXPECT_EQ(emit_refused({"--target", "interp"}),
-            "error: --target interp has no source\n  help: it runs the program as it is; write --target cpu or "
-            "--target cuda\n");
-  EXPECT_EQ(emit_refused({"--target", "interp", "--stage", "mapped"}),
-            "error: --target interp has no mapped program\n  help: it runs the tile program; write --target cpu, "
-            "cuda or interp-mapped\n");
+  EXPECT_EQ(
+      emit_refused({"--target", "interp"}),
+      "error: --target interp has no source\n  help: it runs the program as it is; write --target cpu or "
+      "--target cuda\n");
+  EXPECT_EQ(
+      emit_refused({"--target", "interp", "--stage", "mapped"}),
+      "error: --target interp has no mapped program\n  help: it runs the tile program; write --target cpu, "
+      "cuda or interp-mapped\n");
 }
 
 TEST_F(CommandErrors, OutputsAreLookedAtBeforeAnythingRuns) {

@@ -134,8 +134,8 @@ TEST_F(Npy, RefusesWhatItCannotReadRight) {
 
 TEST_F(Npy, RefusesADamagedHeader) {
   const std::string four = "abcd";
-  for (const char* shape : {"(((((", "(1", "1", "(1)", "(,)", "(1,,)", "(1 1)", "(-1,)", "(1.0,)", "(a,)", "[1]", "",
-                            "(1,), 'shape': (1,)", "(1,), 'more': 2"})
+  for (const char* shape : {"(((((", "(1", "1", "(1)", "(,)", "(1,,)", "(1 1)", "(-1,)", "(1.0,)", "(a,)",
+                            "[1]", "", "(1,), 'shape': (1,)", "(1,), 'more': 2"})
     expect_refused(file("'<f4'", shape, four), DType::f32, "the header is damaged");
   for (const char* header : {"", "{", "}", "{}", "{'descr': '<f4', 'fortran_order': False}",
                              "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}",
@@ -147,9 +147,10 @@ TEST_F(Npy, RefusesADamagedHeader) {
   }
   // As other writers space it, and as Python 2 wrote long numbers.
   const std::string text = "{\"shape\":(1L ,),\"fortran_order\":False,\"descr\":\"<f4\"}";
-  EXPECT_EQ(read_npy(write(std::string("\x93NUMPY\x01\0", 8) + char(text.size()) + '\0' + text + four), DType::f32)
-                .shape,
-            (std::vector<int64_t>{1}));
+  EXPECT_EQ(
+      read_npy(write(std::string("\x93NUMPY\x01\0", 8) + char(text.size()) + '\0' + text + four), DType::f32)
+          .shape,
+      (std::vector<int64_t>{1}));
 }
 
 /// A file with holes may seem to hold any amount: nothing of it is read.

@@ -295,7 +295,8 @@ TEST(SeveralKernels, PlansOfSizeClassesParseBack) {
       ASSERT_EQ(again.kernels[k].plans.size(), c.kernels[k].plans.size());
       for (size_t n = 0; n < c.kernels[k].plans.size(); ++n)
         for (size_t a = 0; a < c.kernels[k].plans[n].when.at_most.size(); ++a)
-          EXPECT_EQ(again.kernels[k].plans[n].when.at_most[a].second, c.kernels[k].plans[n].when.at_most[a].second);
+          EXPECT_EQ(again.kernels[k].plans[n].when.at_most[a].second,
+                    c.kernels[k].plans[n].when.at_most[a].second);
     }
   }
 }

@@ -290,7 +290,8 @@ TEST(Elaborate, TheGuardOfARowStandsOutsideOfASumThatCannotFail) {
 
 /// An axis declared as long as another indexes its arrays; one that only happens to be as long may not.
 TEST(Elaborate, AnAxisAsLongAsAnotherLiesInside) {
-  for (const auto& [length, outside] : {std::pair{"size(i)", true}, {"1 * size(i)", true}, {"size(i) + 1", false}}) {
+  for (const auto& [length, outside] :
+       {std::pair{"size(i)", true}, {"1 * size(i)", true}, {"size(i) + 1", false}}) {
     const Program p = elaborate(parse(std::string("axis i\naxis j = ") + length +
                                       "\ninput u[i] : f32\nC[i, j] = where(j <= i, u[i] * u[j], -inf)\n"
                                       "y[i] = sum[j](softmax[j](C) * u[j])\noutput y"));

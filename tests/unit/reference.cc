@@ -413,14 +413,17 @@ output a, b, d, e, f, g
 }
 
 TEST(Reference, RoundingsNearATieTakeTheOtherNeighbour) {
-  Case c("axis i\ninput x[i] : f32\na[i] : f16 = x\nb[i] = 2 * f16(-x) + bf16(x)\nd[i] : f32 = x\noutput a, b, d\n");
+  Case c(
+      "axis i\ninput x[i] : f32\na[i] : f16 = x\nb[i] = 2 * f16(-x) + bf16(x)\nd[i] : f32 = x\noutput a, b, "
+      "d\n");
   const double unit = 0x1p-10, tie = 1 + unit / 2, near = 0x1p-20, far = 0x1p-15;
   const std::vector<double> x = {tie, tie - near, tie + near, tie + far, 1, 1 + unit / 4, 0, INFINITY};
   c.input("x", {int64_t(x.size())}, x);
   const std::vector<double> a = {1 + unit, 1 + unit, 1, 1 + unit, 1, 1, 0, INFINITY};
   expect_near(c.all(0, Precision::ties), a, 0);
   std::vector<double> b;
-  for (size_t k = 0; k < x.size(); ++k) b.push_back(-2 * a[k] + (std::isinf(x[k]) ? INFINITY : x[k] == 0 ? 0 : 1));
+  for (size_t k = 0; k < x.size(); ++k)
+    b.push_back(-2 * a[k] + (std::isinf(x[k]) ? INFINITY : x[k] == 0 ? 0 : 1));
   b.back() = NAN;
   expect_near(c.all(1, Precision::ties), b, 0);
   expect_near(c.all(2, Precision::ties), x, 0);

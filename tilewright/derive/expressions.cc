@@ -146,7 +146,8 @@ namespace {
 /// The addends of sums and differences, each with its sign.
 void signed_addends(Expr e, bool negative, std::vector<Expr>& out) {
   if (e.is(Op::Add) || e.is(Op::Sub)) {
-    for (size_t k = 0; k < e.args().size(); ++k) signed_addends(e.arg(k), negative != (e.is(Op::Sub) && k == 1), out);
+    for (size_t k = 0; k < e.args().size(); ++k)
+      signed_addends(e.arg(k), negative != (e.is(Op::Sub) && k == 1), out);
   } else if (e.is(Op::Neg)) {
     signed_addends(e.arg(0), !negative, out);
   } else {
@@ -161,8 +162,7 @@ void signed_addends(Expr e, bool negative, std::vector<Expr>& out) {
 KeptSums::Kind KeptSums::kind(Expr e) {
   constexpr double large = 65536;
   if (auto n = e.number()) return {false, std::abs(*n) <= large};
-  if (e.is(Op::Symbol))
-    return {false, e->sym.kind() != SymbolKind::Param || e->sym.info().largest <= large};
+  if (e.is(Op::Symbol)) return {false, e->sym.kind() != SymbolKind::Param || e->sym.info().largest <= large};
   if (auto it = kinds_.find(e); it != kinds_.end()) return it->second;
   Kind k{e.is(Op::Read) && e->sym.kind() == SymbolKind::Tile, !e.is(Op::Read)};
   for (Expr a : e.args()) {

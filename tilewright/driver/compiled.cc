@@ -118,10 +118,11 @@ class ProgramCompiler {
   UserError refused_fusion(const UserError& e) const {
     std::vector<std::string> names;
     for (const auto& n : sections_.fuse) names.push_back(n.text);
-    std::vector<Diagnostic> all{{Span::join(sections_.fuse.front().span, sections_.fuse.back().span),
-                                 fmt::format("with `{}` computed where {} read, a kernel is refused",
-                                             fmt::join(names, "`, `"), names.size() == 1 ? "it is" : "they are"),
-                                 names.size() == 1 ? "store it, or mend this:" : "store one of them, or mend this:"}};
+    std::vector<Diagnostic> all{
+        {Span::join(sections_.fuse.front().span, sections_.fuse.back().span),
+         fmt::format("with `{}` computed where {} read, a kernel is refused", fmt::join(names, "`, `"),
+                     names.size() == 1 ? "it is" : "they are"),
+         names.size() == 1 ? "store it, or mend this:" : "store one of them, or mend this:"}};
     all.insert(all.end(), e.diagnostics().begin(), e.diagnostics().end());
     return UserError(all);
   }

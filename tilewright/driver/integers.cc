@@ -32,7 +32,9 @@ bool is_arithmetic(Expr e) {
   }
 }
 
-bool computes(Expr e) { return is_arithmetic(e) && is_integer(e) && !is_boolean(e) && !tensors_read(e).empty(); }
+bool computes(Expr e) {
+  return is_arithmetic(e) && is_integer(e) && !is_boolean(e) && !tensors_read(e).empty();
+}
 
 struct Array {
   Interval values{0, 0};
@@ -171,11 +173,12 @@ void refuse_inexact_integers(const Program& p, const std::map<Sym, Tensor>& tens
   const auto found = Bounds(p, &tensors, sizes, params).find();
   if (!found) return;
   const Span span = p.span_of(found->where);
-  throw UserError(span ? span : found->definition->span,
-                  fmt::format("an integer of `{}` may reach {:.4g} with these arrays, and integers are exact up to "
-                              "2^53 alone",
-                              found->definition->sym.name(), found->reaches),
-                  "compute with reals where rounding is accepted, for example f64(n) * n");
+  throw UserError(
+      span ? span : found->definition->span,
+      fmt::format("an integer of `{}` may reach {:.4g} with these arrays, and integers are exact up to "
+                  "2^53 alone",
+                  found->definition->sym.name(), found->reaches),
+      "compute with reals where rounding is accepted, for example f64(n) * n");
 }
 
 }  // namespace tilewright

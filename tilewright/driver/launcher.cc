@@ -124,11 +124,13 @@ struct Launcher::Impl {
         for (const TileKernel& k : t.kernels)
           for (const Tile& tile : k.tiles)
             if (tile.sym == c.var && tile.dtype != DType::f64)
-              throw UserError(compilation.program.axis(axis).span,
-                              fmt::format("integers summed along `{}` are held in f32, which counts to 2^24, and they may "
-                                          "reach {:.0f}",
-                                          axis.name(), reaches),
-                              "declare an input f64: sums are then held in f64");
+              throw UserError(
+                  compilation.program.axis(axis).span,
+                  fmt::format(
+                      "integers summed along `{}` are held in f32, which counts to 2^24, and they may "
+                      "reach {:.0f}",
+                      axis.name(), reaches),
+                  "declare an input f64: sums are then held in f64");
       }
   }
 

@@ -83,9 +83,8 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
       if (!g.plan.resident) g.plan.bounds = host_steps ? BoundsBy::Host : BoundsBy::Tested;
   if (plan_target(o) == Target::Cpu && clauses == nullptr) fit_task(c);
   if (clauses != nullptr) {
-    c.plans = timed("schedule", &c.times, [&] {
-      return parse_plans(c.elaborated, c.derivation, *clauses, c.plans.back().plan);
-    });
+    c.plans = timed("schedule", &c.times,
+                    [&] { return parse_plans(c.elaborated, c.derivation, *clauses, c.plans.back().plan); });
     for (const GuardedPlan& g : c.plans)
       if (g.plan.bounds == BoundsBy::Host && !host_steps)
         throw UserError(Span{},

@@ -92,7 +92,8 @@ class CudaKernel {
 
   // cuda_reduce.cc
   void reduce_sequential(const ReduceOp& o, Lines& out);  ///< axes that every thread runs through
-  void exchange(const ReduceOp& o, const std::string& partial, const Nest& nest, Lines& out);  ///< among threads
+  void exchange(const ReduceOp& o, const std::string& partial, const Nest& nest,
+                Lines& out);  ///< among threads
   std::string combine(Reducer r, const std::string& a, const std::string& b);
   std::string identity_text(Reducer r, DType t);
 

@@ -74,11 +74,13 @@ enum class SymbolKind : uint8_t { Index, Size, Param, Tensor, Tile, Variable };
 struct SymbolInfo {
   std::string name;
   SymbolKind kind = SymbolKind::Variable;
-  bool integer = false;              ///< takes integer values (always true for Index and Size)
-  bool positive = false;             ///< > 0 for sure
-  bool nonnegative = false;          ///< >= 0 for sure (Index, Size)
-  double largest = __builtin_inf();  ///< Param: no value has a larger magnitude, and none is NaN; inf: any value, NaN too
-  std::string written = {};          ///< what messages call it where it is no name of the text: "(k g)"; empty: its name
+  bool integer = false;      ///< takes integer values (always true for Index and Size)
+  bool positive = false;     ///< > 0 for sure
+  bool nonnegative = false;  ///< >= 0 for sure (Index, Size)
+  double largest =
+      __builtin_inf();  ///< Param: no value has a larger magnitude, and none is NaN; inf: any value, NaN too
+  std::string written =
+      {};  ///< what messages call it where it is no name of the text: "(k g)"; empty: its name
   const SymbolInfo* size = nullptr;  ///< Index: the Size symbol of its axis
   uint64_t id = 0;                   ///< creation order; gives a stable ordering
 };

@@ -34,11 +34,10 @@ class Joiner {
       return a.baked() ? a.size : Expr(s.size());
     };
     const auto made = known.find({outer_, inner_});
-    const Axis joined =
-        made != known.end()
-            ? made->second
-            : joining(parts::unique_name(outer_.name() + inner_.name(), parts::names_of(p_)),
-                      simplify(length(outer_) * length(inner_)));
+    const Axis joined = made != known.end()
+                            ? made->second
+                            : joining(parts::unique_name(outer_.name() + inner_.name(), parts::names_of(p_)),
+                                      simplify(length(outer_) * length(inner_)));
     known.emplace(std::pair(outer_, inner_), joined);
     q.axes.push_back(joined);
     for (Input& in : q.inputs) join(in.dims, joined.index);

@@ -141,7 +141,9 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
     if (a.joined.empty()) hint += fmt::format(", pass `--size {}=N` for a declared literal", a.name());
     if (contains(roles.free, axis)) hint += fmt::format(", or group it: `group {}=64`", a.name());
     throw UserError(
-        a.span, fmt::format("{} {} and has no literal size, so a tile cannot hold it whole", described(a), why), hint);
+        a.span,
+        fmt::format("{} {} and has no literal size, so a tile cannot hold it whole", described(a), why),
+        hint);
   };
   for (Sym a : roles.free) whole(a, "is neither grouped nor streamed");
   for (Sym a : roles.inner) whole(a, "is summed inside a chunk");

@@ -306,8 +306,9 @@ std::vector<GuardedPlan> parse_plans(const Program& p, const Derivation& d, cons
         std::vector<std::string> known;
         for (const Axis& a : p.axes) known.push_back(a.name());
         const std::string near = nearest_name(limit.axis.text, known);
-        throw UserError(limit.axis.span, fmt::format("no axis is called `{}`", limit.axis.text),
-                        near.empty() ? "use an axis of the program" : fmt::format("did you mean `{}`?", near));
+        throw UserError(
+            limit.axis.span, fmt::format("no axis is called `{}`", limit.axis.text),
+            near.empty() ? "use an axis of the program" : fmt::format("did you mean `{}`?", near));
       }
       g.when.at_most.emplace_back(axis->index, limit.most);
     }

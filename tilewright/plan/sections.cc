@@ -13,7 +13,8 @@ namespace {
 /// Steps through a range of a schedule's text.
 class Scanner {
  public:
-  explicit Scanner(const ScheduleRange& r) : source_(r.source), text_(r.source->text), at_(r.begin), end_(r.end) {}
+  explicit Scanner(const ScheduleRange& r)
+      : source_(r.source), text_(r.source->text), at_(r.begin), end_(r.end) {}
 
  protected:
   bool ended() const { return at_ >= end_; }

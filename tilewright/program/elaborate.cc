@@ -92,7 +92,8 @@ class Elaborator {
     const Expr all = reduce(r, axes, is_always(inner) ? body : select(inner, body, identity(r)));
     if (is_always(outer)) return all;
     const Expr guarded = select(outer, all, identity(r));
-    rules_.stands_for_reduction(guarded);  // what reads it finds an ordinary number, also where nothing was present
+    rules_.stands_for_reduction(
+        guarded);  // what reads it finds an ordinary number, also where nothing was present
     return guarded;
   }
 

@@ -21,7 +21,8 @@ struct Axis {
   Sym index;  ///< kind Index; index.size() is the Size symbol
   Expr size;  ///< null: known when it runs; else a literal (baked in) or an expression over other sizes
   Span span;
-  std::vector<std::string> joined = {};  ///< axes of the text that it stands for as one, outermost first; empty: it is one itself
+  std::vector<std::string> joined =
+      {};  ///< axes of the text that it stands for as one, outermost first; empty: it is one itself
   const std::string& name() const { return index.name(); }
   bool baked() const { return size && size.rational().has_value(); }
 };

@@ -278,7 +278,8 @@ Expr Graph::round_beside_ties(Expr cast, const std::vector<Sym>& order) {
 Expr Graph::lower(Expr e, const std::vector<Sym>& order) {
   return rewrite(e, [&](Expr x) -> Expr {
     if (x.is(Op::Read)) return lower_read(x);
-    if (precision_ == Precision::ties && x.is(Op::Cast) && is_narrow(x->dtype) && kind(x.arg(0)) == Kind::real)
+    if (precision_ == Precision::ties && x.is(Op::Cast) && is_narrow(x->dtype) &&
+        kind(x.arg(0)) == Kind::real)
       return round_beside_ties(x, order);
     if (!x.is(Op::Reduce)) return x;
     auto known = reductions_.find(x);

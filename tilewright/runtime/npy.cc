@@ -42,7 +42,10 @@ class HeaderParser {
     while (!take('}')) {
       std::string key;
       if (!quoted(key) || !take(':')) return false;
-      bool* first = key == "descr" ? &descr : key == "fortran_order" ? &order : key == "shape" ? &shape : nullptr;
+      bool* first = key == "descr"           ? &descr
+                    : key == "fortran_order" ? &order
+                    : key == "shape"         ? &shape
+                                             : nullptr;
       if (first == nullptr || *first) return false;
       *first = true;
       const bool read = key == "descr" ? type(h.descr) : key == "shape" ? tuple(h.shape) : truth(h.fortran);
@@ -165,7 +168,8 @@ class Reader {
     if (count * static_cast<double>(bytes(dtype_)) > static_cast<double>(memory))
       fail(fmt::format("shape {} of {} takes {:.1f} GiB, and this machine has {:.1f} GiB of memory",
                        shape_text(shape), tilewright::name(dtype_),
-                       count * static_cast<double>(bytes(dtype_)) / 0x1p30, static_cast<double>(memory) / 0x1p30),
+                       count * static_cast<double>(bytes(dtype_)) / 0x1p30,
+                       static_cast<double>(memory) / 0x1p30),
            "save a smaller array");
     HostArray a = allocate(dtype_, shape);
     const int64_t n = a.elements();
@@ -221,8 +225,7 @@ class Reader {
   }
 
   Stored stored_type(const std::string& descr) const {
-    if (descr == "[structured]")
-      fail("dtype: its elements have fields", "save an array of one field");
+    if (descr == "[structured]") fail("dtype: its elements have fields", "save an array of one field");
     if (descr.find('O') != std::string::npos) fail("the file holds Python objects", "save a plain array");
     if (descr.empty() || descr[0] == '>')
       fail(fmt::format("dtype {} is big endian", descr), "save it with a little-endian dtype");

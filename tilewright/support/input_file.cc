@@ -24,10 +24,10 @@ InputFile::InputFile(const std::string& path) {
   }
   bytes_ = static_cast<uint64_t>(s.st_size);
   if (S_ISREG(s.st_mode)) return;
-  const char* kind = S_ISDIR(s.st_mode)                          ? "folder"
-                     : S_ISFIFO(s.st_mode)                       ? "pipe"
+  const char* kind = S_ISDIR(s.st_mode)                         ? "folder"
+                     : S_ISFIFO(s.st_mode)                      ? "pipe"
                      : S_ISCHR(s.st_mode) || S_ISBLK(s.st_mode) ? "device"
-                                                                 : "socket";
+                                                                : "socket";
   problem_ = fmt::format("it is a {}", kind);
   if (!S_ISDIR(s.st_mode)) remedy_ = "save what it gives to a file, and name that";
 }

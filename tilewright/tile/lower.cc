@@ -379,9 +379,8 @@ Expr KernelBuilder::inner_reduction(Expr e, Expr condition) {
     if (!axis.baked())
       throw UserError(
           axis.span,
-          fmt::format(
-              "{} is reduced inside a chunk and has no literal size, so a tile cannot hold it whole",
-              described(axis)),
+          fmt::format("{} is reduced inside a chunk and has no literal size, so a tile cannot hold it whole",
+                      described(axis)),
           hint_of_literal(axis));
     if (has_axis(k_, s)) {  // grouped or streamed as well: a copy of its own
       Sym& copy = copies_[s];
