@@ -36,8 +36,8 @@ void expect_scores(const std::string& scores, Target target, double o = 0, doubl
 /// Masks as people write them: a number that swallows what it is added to.
 TEST(LargeScores, Literals) {
   for (const char* scores : {"where(j <= 10 * i, S, -1e30)", "S + (-3e38)", "S + 1e15", "S - 1e30 * (j > i)",
-                             "S + where(j > i, -1e30, 0)", "S + (1 - f32(j <= i)) * (-3.4e38)", "S * 1e12",
-                             "S + 3e6", "S - 1e20 * j"})
+                             "S + where(j > i, -1e30, 0)", "S + (1 - f32(j <= i)) * (-3.4e38)",
+                             "S - 1e9 * (1 - (j <= i))", "S * 1e12", "S + 3e6", "S - 1e20 * j"})
     expect_scores(scores, Target::Interp);
   expect_scores("where(j <= 10 * i, S, -1e30) + (-3e38)", Target::Cpu);
 }

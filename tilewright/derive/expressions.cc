@@ -178,25 +178,37 @@ bool KeptSums::stays(Expr addend) {
   return !k.result && !k.cancels && !depends_on(addend, axis_);
 }
 
+/// A large number times a sum: multiplied out, its terms would no longer cancel to 0, as in (1 - p) * -1e30.
+Expr KeptSums::not_multiplied_out(Expr x) {
+  if (x.is(Op::Neg)) return -not_multiplied_out(x.arg(0));
+  const auto is_large = [&](Expr a) {
+    const auto n = a.is(Op::Neg) ? a.arg(0).number() : a.number();
+    return n && !kind(a).cancels;
+  };
+  std::vector<Expr> args = x.args();
+  if (!x.is(Op::Mul) || std::none_of(args.begin(), args.end(), is_large)) return x;
+  for (Expr& a : args) {
+    if (!a.is(Op::Add) && !a.is(Op::Sub)) continue;
+    const Interval b = bounds(a);
+    if (!is_integer(a))
+      a = cast(DType::f64, a);
+    else if (b.lo >= -0x1p24 && b.hi <= 0x1p24)
+      a = cast(DType::f32, a);  // exact; to f64 nothing would be left of it
+  }
+  return with_args(x, args);
+}
+
 Expr KeptSums::operator()(Expr x) {
   if (x.args().empty() || x.is(Op::Read) || x.is(Op::Reduce) || is_kept(x) || is_integer(x)) return x;
   if (auto it = known_.find(x); it != known_.end()) return it->second;
   std::vector<Expr> args;
   for (Expr a : x.args()) args.push_back((*this)(a));
-  // A large number times a sum: multiplied out, its terms would no longer cancel to 0, as in (1 - p) * -1e30.
-  const auto is_large = [&](Expr a) {
-    const auto n = a.is(Op::Neg) ? a.arg(0).number() : a.number();
-    return n && !kind(a).cancels;
-  };
-  if (x.is(Op::Mul) && std::any_of(args.begin(), args.end(), is_large))
-    for (Expr& a : args) {
-      if (!a.is(Op::Add) && !a.is(Op::Sub)) continue;
-      const Interval b = bounds(a);
-      if (!is_integer(a))
-        a = cast(DType::f64, a);
-      else if (b.lo >= -0x1p24 && b.hi <= 0x1p24)
-        a = cast(DType::f32, a);  // exact; to f64 nothing would be left of it
-    }
+  for (Expr& a : args)
+    if (is_integer(a)) a = not_multiplied_out(a);  // it becomes real here
+  if (x.is(Op::Mul)) {
+    const Expr product = not_multiplied_out(with_args(x, args));
+    return known_[product] = known_[x] = product;
+  }
   Expr out = with_args(x, args);
   const bool sum = x.is(Op::Add) || x.is(Op::Sub);
   if (sum && std::any_of(args.begin(), args.end(), [&](Expr a) { return stays(a); })) {

@@ -41,6 +41,7 @@ class KeptSums {
   };
   Kind kind(Expr e);
   bool stays(Expr addend);
+  Expr not_multiplied_out(Expr product);
 
   Sym axis_;
   std::unordered_map<Expr, Expr> known_;
