@@ -19,10 +19,14 @@ compile build all
 
 if [ "${TILEWRIGHT_SANITIZE:-1}" != 0 ]; then
   files='^(unit/(support|expr|program)_|error/program_)'
-  if [ "${TILEWRIGHT_SANITIZE:-1}" = all ]; then files='^(unit|error|property)/'; fi
+  targets=(tests_unit tests_error)
+  if [ "${TILEWRIGHT_SANITIZE:-1}" = all ]; then
+    files='^(unit|error|property)/'
+    targets+=(tests_property)
+  fi
   say "Building tests with sanitizers"
   configure sanitize build/sanitize -DTILEWRIGHT_TEST_FILES="$files"
-  compile build/sanitize tests
+  compile build/sanitize "${targets[@]}"
   say "Running them with sanitizers"
   UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} \
     "$ctest" --test-dir build/sanitize -j "$JOBS" --output-on-failure --no-tests=error -R "$(tr / _ <<<"$files")" \
