@@ -171,6 +171,16 @@ TEST_F(BadInput, NoCompiler) {
             "g++) or name it in the environment variable CXX\n");
 }
 
+TEST_F(BadInput, ACompilerThatWritesNothing) {
+  const CommandResult r = tw({"run", "rows.tw", "--size", "r=2,j=3"}, {{"CXX", "true"}});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.out, "");
+  EXPECT_EQ(
+      r.err,
+      "error: `true` says that it compiled a kernel, and wrote none\n  help: name a C++ compiler in the "
+      "environment variable CXX\n");
+}
+
 /// `text` without the name of the temporary folder that a process makes, and without the key of a kernel.
 std::string without_names(std::string text) {
   text = std::regex_replace(text, std::regex("/[^ ]*/tilewright-[A-Za-z0-9]{6}"), "TEMPORARY");
@@ -180,7 +190,8 @@ std::string without_names(std::string text) {
 TEST_F(BadInput, NoSpaceWhileCompiling) {
   // A compiler that says what it says on a full disk.
   write(folder + "/full-c++",
-        "#!/bin/sh\ncase \"$*\" in *--version*|*-Q*) echo full;; *) echo 'x.s: No space left on device'; "
+        "#!/bin/sh\ncase \"$*\" in *--version|*--help=target) echo full;; *) echo 'x.s: No space left on "
+        "device'; "
         "exit 1;; esac\n");
   std::filesystem::permissions(folder + "/full-c++", std::filesystem::perms::owner_all);
   const CommandResult r = tw({"run", "rows.tw", "--size", "r=2,j=3"}, {{"CXX", "./full-c++"}});

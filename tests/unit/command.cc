@@ -296,7 +296,8 @@ TEST_F(Command, CtrlCLeavesNothingBehind) {
     EXPECT_EQ(r.out + r.err, "");
   }
   // While the compiler runs on a source in the temporary folder.
-  write(place + "/slow", "#!/bin/sh\ncase \"$*\" in *--version*) echo slow;; *-Q*) ;; *) sleep 2;; esac\n");
+  write(place + "/slow",
+        "#!/bin/sh\ncase \"$*\" in *--version) echo slow;; *--help=target) ;; *) sleep 2;; esac\n");
   std::filesystem::permissions(place + "/slow", std::filesystem::perms::owner_all);
   const CommandResult r = tilewright(
       {"run", "s.tw", "--size", "r=2,j=3"}, place,

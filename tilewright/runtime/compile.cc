@@ -114,8 +114,12 @@ std::string shared_object(const std::string& source, const std::string& flags, c
   if (status != 0)
     throw InternalError(fmt::format("the compiler `{}` refused an emitted kernel ({}):\n{}",
                                     compiler_command(), base + ".cc", log.substr(0, 4000)));
-  if (auto binary = read_file(base + ".so"))
-    if (auto stored = cache_put(key, ".so", *binary)) return *stored;
+  const auto binary = read_file(base + ".so");
+  if (!binary || binary->empty())
+    throw UserError(Span{},
+                    fmt::format("`{}` says that it compiled a kernel, and wrote none", compiler_command()),
+                    "name a C++ compiler in the environment variable CXX");
+  if (auto stored = cache_put(key, ".so", *binary)) return *stored;
   return base + ".so";
 }
 
