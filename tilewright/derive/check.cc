@@ -71,8 +71,10 @@ Expr Abstraction::parts(Expr e) {
 
 Expr Abstraction::finite(Expr e) const {
   auto is_point = [&](Expr x) {
-    return x.is(Op::Symbol) && (std::find(rho.begin(), rho.end(), x->sym) != rho.end() ||
-                                std::find(next.begin(), next.end(), x->sym) != next.end());
+    if (!x.is(Op::Symbol)) return false;
+    for (const std::vector<Sym>* all : {&rho, &next, &sides})
+      if (std::find(all->begin(), all->end(), x->sym) != all->end()) return true;
+    return false;
   };
   return rewrite(e, [&](Expr x) {
     if (!x.is(Op::Select) || !x.arg(0).is(Op::Eq)) return x;
@@ -83,9 +85,9 @@ Expr Abstraction::finite(Expr e) const {
   });
 }
 
-std::vector<Check> check_identities(const State& s, Sym axis) {
+std::vector<Check> check_identities(const State& s, Sym axis, const Merging& how) {
   std::vector<Check> out;
-  for (const Identity& i : identities(s, axis)) {
+  for (const Identity& i : identities(s, axis, how)) {
     std::string fault = i.fault;
     for (const Identity::Equation& q : i.equations)
       if (fault.empty() && !i.by_cases && !provably_equal(q.left, q.right))

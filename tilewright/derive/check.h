@@ -1,7 +1,5 @@
 // Inside of derive/ only: the identities behind a state, each proved or tested.
 #pragma once
-#include <functional>
-
 #include "tilewright/derive/state.h"
 
 namespace tilewright::derivation {
@@ -22,21 +20,22 @@ struct Identity {
   std::string what;  ///< "closure of o"
   std::vector<Equation> equations;
   std::vector<Expr> assumptions;
-  bool by_cases = false;  ///< decided by enumerating the orders of the values, since the equations hold choices
-  std::string fault;      ///< why it fails for a reason that is no equation, or in a case; else empty
+  bool by_cases =
+      false;          ///< decided by enumerating the orders of the values, since the equations hold choices
+  std::string fault;  ///< why it fails for a reason that is no equation, or in a case; else empty
   std::vector<std::pair<Expr, Sym>> stands_for;  ///< what variables of the equations stand for
 };
 /// Closure φ_a(c, ρ') = Σ_b H_ab φ_b(c, ρ), distributivity H(t ⊕ t') = H t ⊕ H t', identity H(ρ, ρ) = 1 and composition
-/// H(ρ', ρ'') H(ρ, ρ') = H(ρ, ρ'') of each component.
-std::vector<Identity> identities(const State& s, Sym axis);
+/// H(ρ', ρ'') H(ρ, ρ') = H(ρ, ρ'') of each component. Of the merge `how`: for each point, that it is the point of both parts together; for each
+/// component, with any ρ*, that two parts of one element give φ_a(c, ρ*) ⊕ φ_a(c', ρ*), and two parts of any size what closure says of them,
+/// H(ρ_l, ρ*) t_l ⊕ H(ρ_r, ρ*) t_r; and that a part which holds nothing leaves the other as it is.
+std::vector<Identity> identities(const State& s, Sym axis, const Merging& how = merge);
 
 /// By expressions, over the reals: the identities above.
-std::vector<Check> check_identities(const State& s, Sym axis);
+std::vector<Check> check_identities(const State& s, Sym axis, const Merging& how = merge);
 
 /// By random values of everything that varies along the axis, infinities and absent elements included: streams in random chunks and merge trees of
 /// random shape, with empty sides, hold at their point what the lifts sum to there. `how` is the merge that is tested.
-using Merging = std::function<Merge(const State&, const std::vector<std::pair<Sym, Sym>>&,
-                                    const std::vector<std::pair<Sym, Sym>>&)>;
 std::vector<Check> check_merges(const State& s, uint64_t seed, const Merging& how = merge);
 
 /// By random data at small sizes: the outputs finished from streamed states equal the definition, evaluated directly.
@@ -50,6 +49,7 @@ struct Abstraction {
   /// Guards at infinities dropped: where(ρ == ρ', 1, exp(ρ − ρ')) = exp(ρ − ρ') for finite points.
   Expr finite(Expr e) const;
   std::vector<Sym> rho, next;                   ///< for each point
+  std::vector<Sym> sides;                       ///< the points of the two sides of a merge
   std::vector<std::pair<Expr, Sym>> variables;  ///< what each variable stands for
   std::vector<Sym> flags;                       ///< those that stand for conditions
 

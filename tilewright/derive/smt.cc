@@ -234,10 +234,10 @@ class Script {
 
 }  // namespace
 
-SmtFile to_smt(const State& s, Sym axis, const std::string& heading) {
+SmtFile to_smt(const State& s, Sym axis, const std::string& heading, const Merging& how) {
   SmtFile out;
   out.text = fmt::format("; {}\n; Every answer must be unsat: no real values break the identity.\n", heading);
-  for (const Identity& i : derivation::identities(s, axis)) {
+  for (const Identity& i : derivation::identities(s, axis, how)) {
     const std::string question = Script().ask(i);
     if (question.empty()) continue;
     out.checks.push_back(i.what);

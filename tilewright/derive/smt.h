@@ -20,7 +20,7 @@ struct SmtFile {
 
 std::vector<SmtFile> to_smt(const Program& p, const Derivation& d);
 
-/// The identities of one state; `heading` becomes a comment.
-SmtFile to_smt(const State& s, Sym axis, const std::string& heading);
+/// The identities of one state with the merge `how`; `heading` becomes a comment.
+SmtFile to_smt(const State& s, Sym axis, const std::string& heading, const Merging& how = merge);
 
 }  // namespace tilewright

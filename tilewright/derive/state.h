@@ -7,6 +7,7 @@
 //
 // Values that are not inputs are read like tensors: Read(var, indices) with var of kind Tile and the index symbols of its axes.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -135,6 +136,9 @@ struct Merge {
 };
 Merge merge(const State& state, const std::vector<std::pair<Sym, Sym>>& left,
             const std::vector<std::pair<Sym, Sym>>& right);
+/// `merge`, or what is to be checked in its place.
+using Merging = std::function<Merge(const State&, const std::vector<std::pair<Sym, Sym>>&,
+                                    const std::vector<std::pair<Sym, Sym>>&)>;
 
 /// Text for people: for each reduction its definition, family, state, repair, merge, finish, what was deferred, what proved what.
 std::string to_text(const Program& p, const Derivation& d);
