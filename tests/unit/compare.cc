@@ -96,6 +96,13 @@ TEST(Compare, IntegersAreEqual) {
   EXPECT_EQ(c.worst, 1);
 }
 
+TEST(Compare, AnIndexMayBeThatOfTheKey) {
+  EXPECT_TRUE(compare({3, 5}, {3, 4}, {3, 4}, DType::i32, {}, {2, 5}).passed);
+  const Comparison c = compare({3, 6}, {3, 4}, {3, 4}, DType::i32, {}, {2, 5});
+  EXPECT_FALSE(c.passed);
+  EXPECT_EQ(c.worst, 1);
+}
+
 TEST(Compare, NothingIsEqualToNothing) { EXPECT_TRUE(compare({}, {}, {}, DType::f32).passed); }
 
 TEST(Sample, HoldsEndsAndTileEdgesAndRepeatsItself) {

@@ -12,6 +12,7 @@
 
 #include "tilewright/derive/expressions.h"
 #include "tilewright/derive/normal_form.h"
+#include "tilewright/program/conditions.h"
 #include "tilewright/program/elaborate.h"
 
 namespace tilewright::derivation {
@@ -170,8 +171,10 @@ class Builder {
       rounded_.emplace_back(named.value, d->span);
     }
     for (size_t k = 0; k < d->axes.size(); ++k) {
-      if (!contains(of_results, d->axes[k]) || !depends_on(r.arg(k), axis_)) continue;
-      // Its results would vary along the stream: they are inner reductions of a copy of the axis.
+      const bool varies = contains(of_results, d->axes[k]) && depends_on(r.arg(k), axis_);
+      const bool picks = r.arg(k) != Expr(d->axes[k]) && is_rank_in(named.value, d->axes[k]);
+      if (!varies && !picks) continue;
+      // Its results would vary along the stream: they are inner reductions of a copy of the axis. One element of a list is found by itself.
       Substitution s;
       for (size_t n = 0; n < d->axes.size(); ++n)
         if (r.arg(n) != Expr(d->axes[n])) s.emplace_back(d->axes[n], r.arg(n));
@@ -185,6 +188,13 @@ class Builder {
     for (Sym s : tensors_read(e))
       if (s.kind() == SymbolKind::Tile) return true;
     return false;
+  }
+
+  /// Is the axis that of a list which `e` reads?
+  bool is_rank_in(Expr e, Sym axis) const {
+    const std::vector<Sym> read = tensors_read(e);
+    return std::any_of(cascade_.reductions.begin(), cascade_.reductions.end(),
+                       [&](const Reduction& k) { return k.rank == axis && contains(read, k.result); });
   }
 
   static std::vector<Sym> axes_of_results(Expr e) {
@@ -208,6 +218,10 @@ class Builder {
         b = axis_;
         break;
       }
+    }
+    if (has_rank(e->reducer)) {
+      const Expr moved = ranked(e->reducer, bound[0], body, e.arg(1));
+      return is_carried(moved) ? visit_ranked(moved, e) : visit(counted(moved));
     }
     body = visit(body);
     if (contains(bound, axis_)) body = kept_(body);
@@ -236,6 +250,10 @@ class Builder {
       return simplify(Expr(axis_.size()) * body);
     for (const Reduction& k : cascade_.reductions)
       if (k.reducer == r && k.body == body && k.present == present) return read_own(k.result, k.axes);
+    return added(r, body, present, {}, written, names_definition);
+  }
+
+  Expr added(Reducer r, Expr body, Expr present, Sym rank, Expr written, bool names_definition) {
     constexpr size_t most = 256;
     if (cascade_.reductions.size() == most)
       throw UserError(program_.span_of(written),
@@ -243,14 +261,47 @@ class Builder {
                       "write several programs");
     Reduction k;
     k.reducer = r;
+    k.rank = rank;
     k.body = body;
     k.present = present;
     k.span = program_.span_of(written);
-    k.axes = axes_of(program_, axis_, {body, present});
+    std::vector<Expr> parts{body, present};
+    if (rank) parts.push_back(rank);
+    k.axes = axes_of(program_, axis_, parts);
     k.result = Sym::fresh({.name = unique_name(wish(r, body, names_definition ? written : Expr()), names_),
-                           .kind = SymbolKind::Tile});
+                           .kind = SymbolKind::Tile,
+                           .integer = r == Reducer::Argtopk});
     cascade_.reductions.push_back(k);
     return read_own(k.result, k.axes);
+  }
+
+  /// Can a state hold the list of which a ranked reduction is an element? Its length is a literal, and the rank that is asked for an index of it.
+  bool is_carried(Expr e) const {
+    const Expr rank = e.arg(1);
+    if (e->bound[0] != axis_) return false;
+    if (!rank.is(Op::Symbol) || rank->sym.kind() != SymbolKind::Index || rank->sym == axis_) return false;
+    return ranks(rank->sym) > 0 && ranks(rank->sym) <= most_ranks && !depends_on(e.arg(0), rank->sym);
+  }
+  /// Literal size of an axis of the program, 0 where it has none.
+  int64_t ranks(Sym index) const {
+    for (const Axis& a : program_.axes)
+      if (a.index == index && a.baked() && a.size.rational()->is_integer()) return a.size.rational()->num();
+    return 0;
+  }
+
+  /// An element of the sorted list of what is present.
+  Expr visit_ranked(Expr e, Expr written) {
+    const RankedBody raw = ranked_body(e);
+    const Sym rank = e.arg(1)->sym;
+    const Expr present = raw.present ? with_decided_guards(simplify(visit(raw.present))) : truth();
+    Expr value = with_decided_guards(simplify(kept_(visit(raw.value))));
+    if (!is_true(present)) value = simplify(assume(value, present));
+    bounded(value, program_.span_of(written));
+    if (is_false(present)) return identity(e->reducer);
+    for (const Reduction& k : cascade_.reductions)
+      if (k.reducer == e->reducer && k.rank == rank && k.body == value && k.present == present)
+        return read_own(k.result, k.axes);
+    return added(e->reducer, value, present, rank, written, true);
   }
 
   /// k·where(c, x, none) = where(c, k·x, none) for k > 0 where `none` is infinite, for numbers k where it is 0.
@@ -308,6 +359,8 @@ class Builder {
       case Reducer::Sum:
         if (body.is(Op::Exp) || (body.is(Op::Select) && body.arg(1).is(Op::Exp))) return "l";
         return "s";
+      case Reducer::Topk: return "top";
+      case Reducer::Argtopk: return "at";
       default: return "r";
     }
   }

@@ -24,6 +24,8 @@ struct Identity {
       false;          ///< decided by enumerating the orders of the values, since the equations hold choices
   std::string fault;  ///< why it fails for a reason that is no equation, or in a case; else empty
   std::vector<std::pair<Expr, Sym>> stands_for;  ///< what variables of the equations stand for
+  bool increasing =
+      false;  ///< the exponentials in it are known to be increasing; decided by the sign of a derivative
 };
 /// Closure φ_a(c, ρ') = Σ_b H_ab φ_b(c, ρ), distributivity H(t ⊕ t') = H t ⊕ H t', identity H(ρ, ρ) = 1 and composition
 /// H(ρ', ρ'') H(ρ, ρ') = H(ρ, ρ'') of each component. Of the merge `how`: for each point, that it is the point of both parts together; for each

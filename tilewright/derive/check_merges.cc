@@ -12,9 +12,18 @@
 namespace tilewright::derivation {
 namespace {
 
+/// A sorted list of pairs, held by two components.
+struct List {
+  std::vector<double> keys, indices;
+};
+constexpr size_t list_length = 3;
+
 struct Values {
   std::vector<double> points, components;
+  std::vector<List> lists;  ///< of the components that are keys; empty elsewhere
 };
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 double combined(Reducer r, double a, double b) {
   switch (r) {
@@ -40,12 +49,17 @@ class Machine {
       lifts_.push_back(abstract_(c.lift));
       present_.push_back(flag(c.present));
     }
+    for (size_t a = 0; a < lifts_.size(); ++a)
+      if (s.components[a].combine == Reducer::Argtopk) {
+        const std::vector<Sym> own = free_symbols(lifts_[a]);
+        if (!own.empty()) position_ = own[0];
+      }
     for (const Point& p : s.points) copies(p.var);
     for (const Component& c : s.components) copies(c.var);
     merge_ = how(s, left_, right_);
     for (auto* list : {&merge_.points, &merge_.components})
       for (Expr e : *list)
-        for (Sym v : free_symbols(e)) fixed_[v] = 1;
+        for (Sym v : e ? free_symbols(e) : std::vector<Sym>{}) fixed_[v] = 1;
     for (const Component& c : s.components)
       for (const RepairTerm& t : c.repair)
         for (Sym v : free_symbols(t.factor)) fixed_[v] = 1;
@@ -68,7 +82,14 @@ class Machine {
       for (auto& v : abstract_.variables)
         if (extremes && !is_flag(v.second) && is_exponent(v.second) && die(random_) < 2)
           e[v.second] = at_minus_infinity(v.second, e);
+      for (auto& v : abstract_.variables) {
+        if (!is_key_alone(v.second)) continue;
+        const double some[] = {NAN, INFINITY, -INFINITY, offset[0], e[v.second], e[v.second]};
+        if (extremes) e[v.second] = some[die(random_)];
+      }
     }
+    // What lists order: each element stands at its place along the axis.
+    for (size_t k = 0; k < n; ++k) elements_[k][position_] = double(k);
   }
 
   /// The value of `s` at which every exponent that depends on it is −inf; what it is where there is none.
@@ -90,7 +111,13 @@ class Machine {
       v.points.push_back(p.kind == Point::Kind::Mean      ? 0
                          : p.kind == Point::Kind::Maximum ? -INFINITY
                                                           : INFINITY);
-    for (const Component& c : state_.components) v.components.push_back(*identity(c.combine).number());
+    for (const Component& c : state_.components) {
+      v.components.push_back(*identity(c.combine).number());
+      v.lists.emplace_back();
+      if (c.combine == Reducer::Topk)
+        v.lists.back() = {std::vector<double>(list_length, *identity(Reducer::Topk).number()),
+                          std::vector<double>(list_length, *identity(Reducer::Argtopk).number())};
+    }
     return v;
   }
 
@@ -102,9 +129,17 @@ class Machine {
       if (wander_ && state_.points[k].kind == Point::Kind::Mean)
         after.points[k] += std::normal_distribution<double>(0, 2)(random_);
     }
-    for (size_t a = 0; a < lifts_.size(); ++a)
+    for (size_t a = 0; a < lifts_.size(); ++a) {
+      if (state_.components[a].combine == Reducer::Topk) {
+        for (size_t k : chunk)
+          if (at(present_[a], k, after.points) != 0)
+            insert_ranked(after.lists[a].keys, after.lists[a].indices, at(lifts_[a], k, after.points),
+                          index_of(a, k));
+      }
+      if (state_.components[a].listed()) continue;
       after.components[a] = combined(state_.components[a].combine, repaired(a, before, after.points),
                                      lifted(a, after.points, chunk));
+    }
     return after;
   }
 
@@ -123,7 +158,11 @@ class Machine {
       TW_CHECK(false, "a merge reads " + s.name());
     };
     for (Expr e : merge_.points) out.points.push_back(evaluate(e, fixed_, reader));
-    for (Expr e : merge_.components) out.components.push_back(evaluate(e, fixed_, reader));
+    for (Expr e : merge_.components) out.components.push_back(e ? evaluate(e, fixed_, reader) : 0);
+    out.lists = l.lists;
+    for (size_t a = 0; a < out.lists.size(); ++a)
+      for (size_t k = 0; k < r.lists[a].keys.size(); ++k)
+        insert_ranked(out.lists[a].keys, out.lists[a].indices, r.lists[a].keys[k], r.lists[a].indices[k]);
     return out;
   }
 
@@ -174,6 +213,9 @@ class Machine {
         return fmt::format("point {} is {} in place of {}", state_.points[k].var.name(), v.points[k], want);
     }
     for (size_t a = 0; a < lifts_.size(); ++a) {
+      if (state_.components[a].combine == Reducer::Topk)
+        if (std::string wrong = list_difference(a, v, n); !wrong.empty()) return wrong;
+      if (state_.components[a].listed()) continue;
       double size = 1, want = lifted(a, v.points, all, &size);
       double got = v.components[a];
       bool close = want == got || (std::isnan(want) && std::isnan(got)) ||
@@ -184,6 +226,43 @@ class Machine {
   }
 
  private:
+  /// The list against all elements that are present, sorted.
+  std::string list_difference(size_t a, const Values& v, size_t n) const {
+    std::vector<std::pair<double, double>> all;
+    for (size_t k = 0; k < n; ++k)
+      if (at(present_[a], k, v.points) != 0) all.emplace_back(at(lifts_[a], k, v.points), index_of(a, k));
+    std::stable_sort(all.begin(), all.end(), [](const auto& x, const auto& y) {
+      return std::isnan(x.first) ? !std::isnan(y.first) : x.first > y.first;
+    });
+    all.resize(list_length, {*identity(Reducer::Topk).number(), *identity(Reducer::Argtopk).number()});
+    const List& got = v.lists[a];
+    for (size_t k = 0; k < list_length; ++k)
+      if (!same(got.keys[k], all[k].first) || !same(got.indices[k], all[k].second))
+        return fmt::format("{} holds ({}, {}) at rank {} in place of ({}, {})",
+                           state_.components[a].var.name(), got.keys[k], got.indices[k], k, all[k].first,
+                           all[k].second);
+    return {};
+  }
+
+  /// What the list of keys `a` notes of an element besides its key.
+  double index_of(size_t a, size_t element) const {
+    return at(lifts_[size_t(state_.components[a].beside)], element, {});
+  }
+
+  /// Is the variable ordered by a list and used nowhere else?
+  bool is_key_alone(Sym s) const {
+    if (is_flag(s) || s == position_) return false;
+    bool found = false;
+    for (size_t a = 0; a < lifts_.size(); ++a) {
+      if (!depends_on(lifts_[a], s)) continue;
+      if (!state_.components[a].listed()) return false;
+      found = true;
+    }
+    for (Expr u : u_)
+      if (depends_on(u, s)) return false;
+    return found;
+  }
+
   /// Each atom is a flag: what is present for a component is present for the points it is held at.
   Expr flag(Expr present) {
     if (present.is(Op::And) || present.is(Op::Or) || present.is(Op::Not)) {
@@ -204,8 +283,9 @@ class Machine {
     bool found = false;
     for (size_t k = 0; k < u_.size(); ++k)
       found = found || (state_.points[k].exponential && depends_on(u_[k], s));
-    for (Expr lift : lifts_)
-      found = found && !depends_on(rewrite(lift, [](Expr x) { return x.is(Op::Exp) ? Expr(1) : x; }), s);
+    for (size_t a = 0; a < lifts_.size(); ++a)
+      if (const Expr lift = lifts_[a]; !state_.components[a].listed())
+        found = found && !depends_on(rewrite(lift, [](Expr x) { return x.is(Op::Exp) ? Expr(1) : x; }), s);
     for (size_t k = 0; k < u_.size(); ++k)
       found = found && (state_.points[k].exponential || !depends_on(u_[k], s));
     return found;
@@ -273,6 +353,8 @@ class Machine {
   Abstraction abstract_;
   std::mt19937_64 random_;
   bool wander_ = false;
+  Sym position_ =
+      Sym::fresh({.name = "position", .kind = SymbolKind::Variable});  ///< the index that lists note
   std::vector<Expr> u_, point_present_, lifts_, present_;
   std::vector<std::pair<Sym, Sym>> left_, right_;
   Merge merge_;

@@ -206,8 +206,37 @@ class Sample {
     });
   }
 
+  /// The list that two components hold after `step` chunks, at the coordinates of one of its pairs.
+  using List = std::pair<std::vector<double>, std::vector<double>>;
+  const List& list(const State& st, size_t keys, size_t step, Index index) {
+    const Component& c = st.components[keys];
+    Bindings at = bind(c.axes, index);
+    for (size_t k = 0; k < c.axes.size(); ++k)
+      if (c.axes[k] == c.rank) index[k] = 0;
+    const auto [place, fresh] = lists_.try_emplace({c.var, step, index});
+    List& out = place->second;
+    if (!fresh) return out;
+    const size_t length = size_t(sizes_.at(c.rank.size()));
+    if (step == 0)
+      return out = {std::vector<double>(length, *identity(Reducer::Topk).number()),
+                    std::vector<double>(length, *identity(Reducer::Argtopk).number())};
+    out = list(st, keys, step - 1, index);
+    for_chunk(step, at, [&](const Bindings& here) {
+      if (value_at(st, c.present, here, step, true) != 0)
+        insert_ranked(out.first, out.second, value_at(st, c.lift, here, step, true),
+                      here.at(derivation_.cascade.axis));
+    });
+    return out;
+  }
+
   double component(const State& st, size_t a, size_t step, const Index& index) {
     const Component& c = st.components[a];
+    if (c.listed()) {
+      const bool keys = c.combine == Reducer::Topk;
+      const List& both = list(st, keys ? a : size_t(c.beside), step, index);
+      const size_t rank = size_t(bind(c.axes, index).at(c.rank));
+      return (keys ? both.first : both.second).at(rank);
+    }
     return remembered({c.var, step, index}, [&] {
       if (step == 0) return *identity(c.combine).number();
       Bindings at = bind(c.axes, index);
@@ -232,6 +261,7 @@ class Sample {
   int64_t length_ = 0;
   std::vector<int64_t> chunks_;
   std::map<std::tuple<Sym, size_t, Index>, double> memo_;
+  std::map<std::tuple<Sym, size_t, Index>, List> lists_;
   std::map<Sym, Expr> written_;
 };
 

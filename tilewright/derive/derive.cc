@@ -190,6 +190,13 @@ class Deriver {
         if (!scale.is_constant(1)) notes_.push_back({w.r.result, Note::Kind::Scale, scale});
       }
       if (signs_.nonnegative(w.r.body)) signs_.set(r.result, false, true);
+    } else if (r.rank) {
+      const auto size = [&](Sym a) { return program_.axis(a).baked() ? *program_.axis(a).size.number() : 0; };
+      w.peeled =
+          peel_ranked(r.reducer, r.rank, r.body, r.present, is_true(r.present) && size(axis_) >= size(r.rank),
+                      nf, where_present(r), axis_, [&](const Leaf& l) {
+                        return axes_of(program_, axis_, {l.c, l.present, Expr(l.rank)});
+                      });
     } else if (auto chosen = choice(r, nf)) {
       w.choice = *chosen;
     } else {
@@ -199,6 +206,15 @@ class Deriver {
       if (is_true(r.present) && signs_.nonnegative(r.body)) signs_.set(r.result, false, true);
     }
     work_.push_back(std::move(w));
+  }
+
+  /// Sums of positive values are positive where an element of `r` is present, if they take in all that `r` does.
+  Signs where_present(const Reduction& r) const {
+    Signs signs = signs_;
+    for (const Work& w : work_)
+      if (w.is_sum() && signs_.positive(w.r.body) && implies(r.present, w.r.present))
+        signs.set(w.r.result, true, true);
+    return signs;
   }
 
   /// min of a positive value where u is at its extremum: the index of a maximum.

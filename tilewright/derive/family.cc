@@ -44,6 +44,7 @@ struct Key {
   int exponential = -1;
   int chooser = -1;  ///< the extremum that chooses
   Expr condition;    ///< over Read(ρ)
+  Sym rank = {};     ///< of a list: Topk its keys, Argtopk its indices
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -271,8 +272,13 @@ class FamilyBuilder {
     for (auto& [p, n] : key.powers) factors.push_back(pow(state().points[size_t(p)].u - rho(p), n));
     if (key.exponential >= 0)
       factors.push_back(exp(state().points[size_t(key.exponential)].u - rho(key.exponential)));
-    c.lift = key.chooser < 0 ? product_of(factors) : simplify(select(key.condition, key.c, Expr::infinity()));
-    c.axes = axes_of(program_, axis_, {c.lift, c.present});
+    c.lift = key.reducer == Reducer::Argtopk ? Expr(axis_)
+             : key.chooser < 0               ? product_of(factors)
+                                             : simplify(select(key.condition, key.c, Expr::infinity()));
+    std::vector<Expr> varying{c.lift, c.present};
+    if (key.rank) varying.insert(varying.end(), {key.c, Expr(key.rank)});
+    c.axes = axes_of(program_, axis_, varying);
+    c.rank = key.rank;
     std::string name = wish;
     if (key.reducer == Reducer::Sum && key.exponential < 0 && key.c.is_constant(1)) {
       int total = 0;
@@ -282,7 +288,9 @@ class FamilyBuilder {
              : key.powers.size() == 1 ? fmt::format("d{}", total)
                                       : wish;
     }
-    c.var = Sym::fresh({.name = unique_name(name, names_), .kind = SymbolKind::Tile});
+    c.var = Sym::fresh({.name = unique_name(name, names_),
+                        .kind = SymbolKind::Tile,
+                        .integer = key.reducer == Reducer::Argtopk});
     keys_.push_back(key);
     state().components.push_back(std::move(c));
     return int(keys_.size()) - 1;
@@ -299,6 +307,41 @@ class FamilyBuilder {
     return out;
   }
 
+  static Key of_leaf(const Leaf& l) { return {l.reducer, l.c, l.present, {}, -1, -1, {}, l.rank}; }
+
+  /// The two components of a list that a result reads, that of `l` first.
+  std::vector<int> list(const Leaf& l, const Peeled& from) {
+    const auto named = [&](Reducer side, Reducer other, const char* suffix) {
+      std::string name;
+      for (Reducer r : {other, side})
+        for (size_t k : works_) {
+          const Peeled& p = all_[k].peeled;
+          if (all_[k].r.reducer != r || p.leaves.empty() || p.leaves[0].c != l.c ||
+              p.leaves[0].present != l.present || p.leaves[0].rank != l.rank)
+            continue;
+          const bool own =
+              r == side && (side == Reducer::Argtopk || all_[k].r.body == l.c);  // it is that result
+          name = all_[k].r.result.name() + (own ? "" : suffix);
+          if (own) release_name(name);
+        }
+      return name;
+    };
+    Key keys = of_leaf(l), indices = keys;
+    keys.reducer = Reducer::Topk;
+    indices.reducer = Reducer::Argtopk;
+    const bool fresh = !find(keys);
+    const int key = component(keys, fresh ? named(Reducer::Topk, Reducer::Argtopk, "_key") : ""),
+              index = component(indices, fresh ? named(Reducer::Argtopk, Reducer::Topk, "_at") : "");
+    state().components[size_t(key)].beside = index;
+    state().components[size_t(index)].beside = key;
+    if (from.ranked) {
+      state().components[size_t(key)].ranked = from.ranked;
+      state().components[size_t(key)].key = from.key;
+    }
+    if (l.reducer == Reducer::Topk) return {key, index};
+    return {index, key};
+  }
+
   void include(size_t work, const std::vector<int>& components) {
     for (int c : components)
       if (std::find(family_[work].begin(), family_[work].end(), c) == family_[work].end())
@@ -311,6 +354,10 @@ class FamilyBuilder {
     for (size_t k : works_) {
       const Work& w = all_[k];
       if (served_.count(k)) continue;
+      if (w.r.rank) {
+        for (const Leaf& l : w.peeled.leaves) include(k, list(l, w.peeled));
+        continue;
+      }
       release_name(w.r.result.name());  // its main component may bear it
       if (w.is_sum()) {
         for (size_t t = 0; t < terms_[k].size(); ++t) include(k, family(key(k, t), w.r.result.name()));
@@ -319,8 +366,8 @@ class FamilyBuilder {
       } else {
         for (const Leaf& l : w.peeled.leaves)
           if (!served_leaf(l))
-            include(k, {component({l.reducer, l.c, l.present, {}, -1, -1, {}},
-                                  l.reducer == w.r.reducer ? w.r.result.name() : name(l.reducer))});
+            include(k,
+                    {component(of_leaf(l), l.reducer == w.r.reducer ? w.r.result.name() : name(l.reducer))});
       }
     }
     for (size_t p = 0; p < state().points.size(); ++p) {
@@ -487,8 +534,7 @@ class FamilyBuilder {
     std::map<Sym, Named> leaves;
     for (const Leaf& l : w.peeled.leaves) {
       auto point = served_leaf(l);
-      leaves[l.sym] = {l.axes,
-                       point ? *point : read_component(*find({l.reducer, l.c, l.present, {}, -1, -1, {}}))};
+      leaves[l.sym] = {l.axes, point ? *point : read_component(*find(of_leaf(l)))};
     }
     return simplify(replace_reads(w.peeled.value, [&](Sym s) -> const Named* {
       auto it = leaves.find(s);
@@ -544,7 +590,7 @@ class FamilyBuilder {
     const Work& w = all_[k];
     Expr e = value(k);
     note_deferred(k);
-    if (w.choice.extremum >= 0) return e;  // inf when nothing was present
+    if (w.choice.extremum >= 0 || w.r.rank) return e;  // inf when nothing was present
     if (is_true(w.r.present)) {
       const Axis& a = program_.axis(axis_);
       if (a.baked() && *a.size.number() > 0) return e;
@@ -582,6 +628,9 @@ class FamilyBuilder {
       for (const Term& t : terms_[k])
         if (!t.coefficient.number() && !tensors_read(t.coefficient).empty())
           out_.deferred.push_back({w.r.result, Note::Kind::Factor, t.coefficient});
+    } else if (w.r.rank) {
+      const Leaf& l = w.peeled.leaves[0];
+      if (l.c != w.r.body) out_.deferred.push_back({w.r.result, Note::Kind::Ranked, l.c});
     } else if (w.choice.extremum < 0 && !w.peeled.plain()) {
       out_.deferred.push_back({w.r.result, Note::Kind::Peeled, {}});
     }

@@ -38,6 +38,7 @@ struct Note {
     Peeled,      ///< everything that does not vary was taken out of a maximum, minimum, …
     Scale,       ///< held without its factor `value`, which is applied where the result is used
     Introduced,  ///< a maximum that the program does not name
+    Ranked,      ///< ordered by `value`, of which it is a strictly increasing function
   };
   Sym result;
   Kind kind = Kind::Factor;

@@ -18,7 +18,7 @@ class Merger {
   Merge run() {
     Merge m;
     for (const Point& p : state_.points) m.points.push_back(point(p));
-    for (const Component& c : state_.components) m.components.push_back(component(c));
+    for (const Component& c : state_.components) m.components.push_back(c.listed() ? Expr() : component(c));
     return m;
   }
 
@@ -95,6 +95,28 @@ class Merger {
 };
 
 }  // namespace
+
+Expr stands_before(Expr key, Expr index, Expr other_key, Expr other_index) {
+  return logical_or(less(other_key, key), logical_and(equal(key, other_key), less(index, other_index)));
+}
+
+void insert_ranked(std::vector<double>& keys, std::vector<double>& indices, double key, double index) {
+  size_t at = keys.size();
+  while (at > 0 && stands_before(key, index, keys[at - 1], indices[at - 1])) --at;
+  if (at == keys.size()) return;
+  keys.insert(keys.begin() + long(at), key);
+  indices.insert(indices.begin() + long(at), index);
+  keys.pop_back();
+  indices.pop_back();
+}
+
+std::vector<Sym> rank_axes(const Derivation& d) {
+  std::vector<Sym> out;
+  for (const Pass& pass : d.passes)
+    for (const Component& c : pass.state.components)
+      if (c.rank && std::find(out.begin(), out.end(), c.rank) == out.end()) out.push_back(c.rank);
+  return out;
+}
 
 Merge merge(const State& state, const Copies& left, const Copies& right) {
   return Merger(state, left, right).run();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tilewright/derive/family.h"
 #include "tilewright/program/elaborate.h"
 
 namespace tilewright::derivation {
@@ -174,7 +175,158 @@ class Peeler {
   Peeled out_;
 };
 
+/// A body as a strictly increasing function of what varies: elements stand in the order of that.
+class Increasing {
+ public:
+  Increasing(NormalForm& nf, const Signs& signs, Sym axis) : nf_(nf), signs_(signs), axis_(axis) {
+    of_ = Sym::fresh({.name = "key", .kind = SymbolKind::Variable});
+  }
+
+  /// The body over `of`.
+  Expr run(Expr body) {
+    whole_ = body;
+    if (nf_.varies(body)) return visit(body);
+    key = 0;  // all are equal
+    return body;
+  }
+  Expr of(Expr value) const { return substitute(result_, {{of_, value}}); }
+  void keep(Expr result) { result_ = result; }
+  /// The function where the key is finite and something is present; null where it is the key itself.
+  Expr on_numbers() const {
+    if (result_ == Expr(of_) || !depends_on(result_, of_)) return {};
+    const Expr finite = rewrite(result_, [&](Expr x) {
+      const bool guard = x.is(Op::Ne) && x.arg(0) == Expr(of_) && x.arg(1) == minus_infinity();
+      return guard ? truth() : is_boolean(x) && !depends_on(x, of_) ? decided(x) : x;
+    });
+    return simplify(signs_.assumed(simplify(finite)));
+  }
+  Sym symbol() const { return of_; }
+
+  Expr key;  ///< what varies
+
+ private:
+  [[noreturn]] static void refuse(Expr e, const std::string& reason) { throw Mixing{e, reason}; }
+
+  Expr core(Expr c) {
+    if (key && key != c) refuse(whole_, "more than one varying value decides the order");
+    key = c;
+    return Expr(of_);
+  }
+
+  Expr visit(Expr e) {
+    const Kind kind = nf_.kind(e);
+    if (kind == Kind::C && (is_kept(e) || !e.is(Op::Mul))) return core(e);
+    switch (e.op()) {
+      case Op::Add: {
+        const auto [fixed, varying] = parts(e);
+        if (!fixed.empty()) return sum_of(fixed) + visit(sum_of(varying));
+        std::vector<Expr> sum;
+        for (Expr a : varying) sum.push_back(visit(a));
+        return sum_of(sum);
+      }
+      case Op::Mul: {
+        const auto [fixed, varying] = parts(e);
+        const Expr factor = product_of(fixed);
+        if (kind == Kind::C) {
+          if (fixed.empty() || !signs_.positive(factor)) return core(e);
+        } else if (!signs_.positive(factor)) {
+          refuse(e, "the order depends on the sign of a factor that is not known to be positive");
+        }
+        if (varying.size() == 1) return factor * visit(varying[0]);
+        if (kind == Kind::C) return factor * core(product_of(varying));
+        Expr product = factor;
+        for (Expr f : varying) {
+          if (!signs_.positive(f)) refuse(e, "the order depends on the signs of several varying factors");
+          product = product * visit(f);
+        }
+        return product;
+      }
+      case Op::Exp:
+      case Op::Log:
+      case Op::Tanh:
+      case Op::Sigmoid:
+      case Op::Erf: return with_args(e, {visit(e.arg(0))});
+      case Op::Pow: {
+        const auto q = e.arg(1).rational();
+        const bool odd = q && q->is_integer() && q->num() % 2 != 0 && q->num() > 0;
+        if (odd || (q && *q > Rational(0) && signs_.nonnegative(e.arg(0))))
+          return pow(visit(e.arg(0)), e.arg(1));
+        break;
+      }
+      case Op::Select: return visit_choice(e);
+      default: break;
+    }
+    refuse(e, "no rule says that this is strictly increasing in what varies, so it may rank otherwise");
+  }
+
+  /// A condition where what is known to be positive is.
+  Expr decided(Expr condition) const {
+    const Expr known = simplify(signs_.assumed(condition));
+    const bool not_equal = known.is(Op::Ne);
+    if ((not_equal || known.is(Op::Eq)) && known.arg(1).is_constant(0) && provably_positive(known.arg(0)))
+      return Expr(not_equal);
+    return known;
+  }
+
+  /// A choice that falls one way wherever anything is present, and the guard of an exponential.
+  Expr visit_choice(Expr e) {
+    const Expr known = decided(e.arg(0));
+    if (is_true(known) && !nf_.varies(e.arg(2))) return select(e.arg(0), visit(e.arg(1)), e.arg(2));
+    if (is_false(known) && !nf_.varies(e.arg(1))) return select(e.arg(0), e.arg(1), visit(e.arg(2)));
+    const Expr c = e.arg(0);
+    const bool not_equal = c.is(Op::Ne), compares = not_equal || c.is(Op::Eq);
+    const Expr value = e.arg(not_equal ? 1 : 2), lowest = e.arg(not_equal ? 2 : 1);
+    const bool low = compares && c.arg(1) == minus_infinity(),
+               high = compares && c.arg(1) == Expr::infinity();
+    if ((low || high) && lowest.is_constant(0) && signs_.nonnegative(value)) {
+      const Expr inside = visit(value);
+      // The key is −inf where the guard says so.
+      if (proportion(key, low ? c.arg(0) : simplify(-c.arg(0)), axis_))
+        return select(make(Op::Ne, {Expr(of_), minus_infinity()}), inside, 0);
+    }
+    refuse(e, "a choice among running and varying values");
+  }
+
+  std::pair<std::vector<Expr>, std::vector<Expr>> parts(Expr e) const {
+    std::vector<Expr> fixed, varying;
+    for (Expr a : e.args()) (nf_.varies(a) ? varying : fixed).push_back(a);
+    return {fixed, varying};
+  }
+
+  NormalForm& nf_;
+  const Signs& signs_;
+  Sym axis_, of_;
+  Expr whole_, result_;
+};
+
 }  // namespace
+
+Peeled peel_ranked(Reducer r, Sym rank, Expr body, Expr present, bool whole, NormalForm& nf,
+                   const Signs& positive, Sym axis,
+                   const std::function<std::vector<Sym>(const Leaf&)>& axes_of) {
+  if (nf.runs(present)) throw Mixing{present, "what is ranked depends on a running value"};
+  Increasing order(nf, positive, axis);
+  order.keep(order.run(body));
+  Peeled out;
+  const auto leaf = [&](Reducer side) {
+    Leaf l{.sym = {}, .axes = {}, .reducer = side, .c = order.key, .present = present, .rank = rank};
+    l.axes = axes_of(l);
+    l.sym = Sym::fresh({.name = name(side), .kind = SymbolKind::Tile});
+    out.leaves.push_back(l);
+    return read(l.sym, std::vector<Expr>(l.axes.begin(), l.axes.end()));
+  };
+  out.ranked = order.on_numbers();
+  out.key = order.symbol();
+  if (r == Reducer::Argtopk) {
+    out.value = leaf(r);
+    return out;
+  }
+  const Expr key = leaf(r);
+  out.value = simplify(order.of(key));
+  if (!whole && out.value != key)
+    out.value = simplify(select(less(leaf(Reducer::Argtopk), 0), identity(Reducer::Topk), out.value));
+  return out;
+}
 
 Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& signs, Expr size,
             const std::function<std::vector<Sym>(const Leaf&)>& axes_of) {

@@ -117,10 +117,12 @@ std::string Readable::indexed(Sym s, const std::vector<Sym>& axes) const {
 }
 
 /// The body reduced over the streamed axis, over the elements that are present.
-std::string Readable::reduced(Reducer r, Expr body, Expr present) const {
+std::string Readable::reduced(Reducer r, Expr body, Expr present, Sym rank) const {
   const Sym x = d_.cascade.axis;
-  std::string out = latex_ ? to_latex(reduce(r, {x}, plain(monic(shortened(body)))))
-                           : fmt::format("{}[{}]({})", name(r), x.name(), (*this)(body));
+  const Expr shown = latex_ ? plain(monic(shortened(body))) : Expr();
+  std::string out = latex_ ? to_latex(rank ? ranked(r, x, shown, rank) : reduce(r, {x}, shown))
+                           : fmt::format("{}[{}{}]({})", name(r), x.name(), rank ? " -> " + rank.name() : "",
+                                         (*this)(body));
   if (present && !is_true(present))
     out += fmt::format("{}{}", latex_ ? "\\quad\\text{where } " : " where ", (*this)(present));
   return out;
@@ -134,6 +136,17 @@ std::string Readable::extremum(const char* which, const std::string& a, const st
 std::vector<std::pair<std::string, std::string>> Readable::legend() const {
   std::vector<std::pair<std::string, std::string>> out;
   for (const Name& n : names_) out.emplace_back(n.shown.name(), n.text);
+  return out;
+}
+
+/// "the 8 first pairs (x, v), larger x first": what a list holds.
+std::string Readable::listed(const Component& keys) const {
+  const std::string count = to_string(program_.axis(keys.rank).size), key = (*this)(keys.lift),
+                    at = named(d_.cascade.axis.name());
+  std::string out = latex_ ? fmt::format("\\text{{the {} largest pairs }} ({},\\, {})", count, key, at)
+                           : fmt::format("the {} largest pairs ({}, {})", count, key, at);
+  if (!is_true(keys.present))
+    out += fmt::format("{}{}", latex_ ? "\\quad\\text{where } " : " where ", (*this)(keys.present));
   return out;
 }
 
@@ -203,12 +216,32 @@ ReductionText Readable::reduction(size_t k) const {
   t.pass = r.pass;
   t.result = indexed(r.result, r.axes);
   t.where = position(r.span);
-  t.definition = reduced(r.reducer, r.body, r.present);
+  t.definition = reduced(r.reducer, r.body, r.present, r.rank);
   std::set<std::string> held_at;
   std::set<std::string> by;
   const std::vector<int>& family = d_.family[k];
   for (int c : family) {
     const Component& own = s.components[size_t(c)];
+    if (own.listed()) {
+      if (own.combine != Reducer::Topk) continue;
+      const Component& at = s.components[size_t(own.beside)];
+      const std::string keys = named(own.var.name()), indices = named(at.var.name());
+      t.family.push_back((*this)(own.lift));
+      t.state.push_back(
+          fmt::format("{}, {} = {}", indexed(own.var, own.axes), indexed(at.var, at.axes), listed(own)));
+      const std::string count = to_string(program_.axis(own.rank).size);
+      t.merge.push_back(
+          latex_ ? fmt::format("{}^*,\\, {}^* = \\text{{the {} largest pairs of both sorted lists}}", keys,
+                               indices, count)
+                 : fmt::format("{0}*, {1}* = the {2} largest pairs of ({0}_a, {1}_a) and ({0}_b, {1}_b), "
+                               "merged as sorted lists",
+                               keys, indices, count));
+      for (const Check& check : s.checks)
+        for (const Component* side : {&own, &at})
+          if (check.what.ends_with(" of " + side->var.name()) && check.passed)
+            t.proofs.push_back(fmt::format("{} ({})", check.what, check.by));
+      continue;
+    }
     t.family.push_back((*this)(own.lift));
     t.state.push_back(fmt::format("{} = {}", indexed(own.var, own.axes), held(own)));
     bool moves = own.repair.size() > 1 || !own.repair[0].factor.is_constant(1);
@@ -273,6 +306,12 @@ void describe(const Program& p, Derivation& d, const std::vector<Note>& notes) {
       case Note::Kind::Scale:
         why = fmt::format("held without its factor {}, which is applied where it is used, to stay in range",
                           readable(n.value));
+        break;
+      case Note::Kind::Ranked:
+        why = fmt::format(
+            "ranked by {}, in which it is strictly increasing over the reals: computed for what is left, at "
+            "the end",
+            readable(n.value));
         break;
       case Note::Kind::Introduced:
         why = fmt::format("introduced, so that exponentials of {} stay in range", readable(n.value));

@@ -34,7 +34,8 @@ class Readable {
   std::string print(Expr e) const;
   std::string named(const std::string& name) const;
   std::string indexed(Sym s, const std::vector<Sym>& axes) const;
-  std::string reduced(Reducer r, Expr body, Expr present) const;
+  std::string reduced(Reducer r, Expr body, Expr present, Sym rank = {}) const;
+  std::string listed(const Component& keys) const;
   std::string extremum(const char* which, const std::string& a, const std::string& b) const;
   std::string held(const Component& c) const;
   std::string in_terms(const std::vector<RepairTerm>& row, const State& s, const std::string& side,

@@ -34,6 +34,10 @@ class Script {
       if (left != right) equations.push_back(call("=", {left, right}));
     }
     if (equations.empty()) return "";
+    if (i.increasing)
+      for (const auto& [a, of_a] : exponentials_)
+        for (const auto& [b, of_b] : exponentials_)
+          if (a != b) law(fmt::format("(=> (< {} {}) (< {} {}))", term(a), term(b), of_a.first, of_b.first));
     if (infinite_)
       for (Expr a : i.assumptions)
         if (a.is(Op::Lt) && a.arg(0).is_constant(0)) law(call("<", {term(a.arg(1)), kInfinity}));

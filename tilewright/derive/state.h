@@ -19,12 +19,13 @@ namespace tilewright {
 /// One reduction over the streamed axis. `body` reads inputs, rounded definitions and earlier results.
 struct Reduction {
   Sym result;                      ///< kind Tile; read as Read(result, axes)
-  Reducer reducer = Reducer::Sum;  ///< Sum Max Min Prod Any All
-  std::vector<Sym> axes;           ///< free axes of the result (never the streamed axis)
-  Expr body;                       ///< simplified, inside the presence condition
-  Expr present;                    ///< boolean; true constant when every element takes part
-  int pass = 1;                    ///< 1-based: the earliest pass over x in which it can be computed
-  Span span;                       ///< where it was written
+  Reducer reducer = Reducer::Sum;  ///< Sum Max Min Prod Any All Topk Argtopk
+  Sym rank;  ///< Topk, Argtopk: the axis of the result along which ranks run, of literal size; else null
+  std::vector<Sym> axes;  ///< free axes of the result (never the streamed axis), the rank axis among them
+  Expr body;              ///< simplified, inside the presence condition
+  Expr present;           ///< boolean; true constant when every element takes part
+  int pass = 1;           ///< 1-based: the earliest pass over x in which it can be computed
+  Span span;              ///< where it was written
 };
 
 /// An output as an expression over results (and, when it has the streamed axis, over values along x: such an output is stored in `pass`).
@@ -67,15 +68,41 @@ struct RepairTerm {
   Expr factor;
 };
 
+/// One value, or one side of a sorted list of pairs (key, index): the larger key first, NaN before numbers, the smaller index first among equals.
+/// The list has an axis more than its elements, `rank`: a pair for each of its literal size. Two components hold it, the keys (combine Topk)
+/// and the indices (combine Argtopk), each `beside` the other; to combine is to merge. Where fewer elements were present than there are
+/// ranks, identity(Topk) and identity(Argtopk), −inf and −1, fill the rest: nothing stands behind every element.
 struct Component {
   Sym var;  ///< kind Tile
   std::vector<Sym> axes;
   Reducer combine = Reducer::Sum;
   Expr lift;  ///< φ_a at one element, over C and Read(point.var, …); valid where `present`
   Expr present;
+  Sym rank;         ///< of a list; else null
+  int beside = -1;  ///< of a list
+  /// Keys of a list: what the program ranks, a strictly increasing function of `key`, over symbols for results where those are positive;
+  /// null: the key itself.
+  Expr ranked;
+  Sym key;
   std::vector<RepairTerm> repair;  ///< row a of H(ρ, ρ'); {self, 1} alone when ρ does not matter
   std::string meaning;             ///< for readers: "Σ exp(S − ρ)·V"
+  bool listed() const { return beside >= 0; }
 };
+
+/// Does the pair (key, index) stand before another in a sorted list? A strict order of all elements; a negative index is no element.
+inline bool stands_before(double key, double index, double other_key, double other_index) {
+  if (index < 0 || other_index < 0) return index >= 0;
+  if (key != key || other_key != other_key)
+    return key != key && (other_key == other_key || index < other_index);
+  return key > other_key || (key == other_key && index < other_index);
+}
+/// The same of two elements as a condition on real numbers.
+Expr stands_before(Expr key, Expr index, Expr other_key, Expr other_index);
+/// Puts a pair where it belongs in the lists of the same length, and drops the last.
+void insert_ranked(std::vector<double>& keys, std::vector<double>& indices, double key, double index);
+
+/// The longest list that a state holds: one of more ranks is found by counting (program/elaborate.h).
+constexpr int64_t most_ranks = 256;
 
 /// One identity that was checked, and by what.
 struct Check {
@@ -124,6 +151,9 @@ struct Derivation {
 /// through one axis.
 Derivation derive(const Program& elaborated, Sym axis);
 
+/// Axes along which lists of the states run, each once.
+std::vector<Sym> rank_axes(const Derivation& d);
+
 /// Axes over which the program can be streamed, best first: longest chain of dependent reductions, then declaration order.
 std::vector<Sym> stream_candidates(const Program& elaborated);
 
@@ -132,7 +162,7 @@ std::vector<Sym> stream_candidates(const Program& elaborated);
 struct Merge {
   std::vector<Expr> points;  ///< for each point: ρ*
   std::vector<Expr>
-      components;  ///< for each component, over left, right and Read(point.next) standing for ρ*
+      components;  ///< for each component, over left, right and Read(point.next) standing for ρ*; null for a list: its pairs are merged
 };
 Merge merge(const State& state, const std::vector<std::pair<Sym, Sym>>& left,
             const std::vector<std::pair<Sym, Sym>>& right);

@@ -76,10 +76,17 @@ std::string to_text(const Program& p, const Derivation& d) {
   }
   std::string out = fmt::format("{} streams over {} in {}", p.name, x, count(d.passes.size(), "pass"));
   size_t components = 0, points = 0;
-  for (const Pass& pass : d.passes)
-    components += pass.state.components.size(), points += pass.state.points.size();
-  out += fmt::format(": {}, {}, {}\n", count(d.cascade.reductions.size(), "reduction"),
-                     count(points, "point"), count(components, "component"));
+  std::string lists;
+  for (const Pass& pass : d.passes) {
+    points += pass.state.points.size();
+    for (const Component& c : pass.state.components) {
+      components += !c.listed();
+      if (c.combine == Reducer::Topk)
+        lists += fmt::format(", 1 list of {} pairs", to_string(p.axis(c.rank).size));
+    }
+  }
+  out += fmt::format(": {}, {}, {}{}\n", count(d.cascade.reductions.size(), "reduction"),
+                     count(points, "point"), count(components, "component"), lists);
   bool first = true;
   for (auto& [name, text] : readable.legend()) {
     out += fmt::format("{}{} = {}\n", first ? "\nwith " : "     ", name, text);

@@ -23,14 +23,16 @@ bool same_kind(double a, double b) {
 }  // namespace
 
 Comparison compare(const std::vector<double>& out, const std::vector<double>& ref,
-                   const std::vector<double>& naive, DType dtype, const std::vector<double>& ties) {
+                   const std::vector<double>& naive, DType dtype, const std::vector<double>& ties,
+                   const std::vector<double>& by_keys) {
   TW_CHECK(out.size() == ref.size() && out.size() == naive.size(), "compared lists differ in length");
   TW_CHECK(ties.empty() || ties.size() == ref.size(), "compared lists differ in length");
+  TW_CHECK(by_keys.empty() || by_keys.size() == ref.size(), "compared lists differ in length");
   Comparison c;
   c.elements = static_cast<int64_t>(out.size());
   if (!is_float(dtype)) {
     for (size_t k = 0; k < out.size(); ++k)
-      if (out[k] != round_to(dtype, ref[k])) {
+      if (out[k] != round_to(dtype, ref[k]) && (by_keys.empty() || out[k] != round_to(dtype, by_keys[k]))) {
         c.error = std::fabs(out[k] - ref[k]);
         c.worst = static_cast<int64_t>(k);
         c.reason = "integers and booleans must be equal";

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "tilewright/program/elaborate.h"
-
 namespace tilewright {
 
 namespace {
@@ -75,10 +73,10 @@ class ProgramCompiler {
 
   CompiledProgram run() {
     Forced forced;
-    if (sections_.sectioned()) forced = forced_by(elaborate(out_.program), sections_);
+    if (sections_.sectioned()) forced = forced_by(elaborate_for(out_.program, options_), sections_);
     if (forced.store.empty() && single()) return std::move(out_);
     const auto begin = std::chrono::steady_clock::now();
-    const Program elaborated = elaborate(out_.program);
+    const Program elaborated = elaborate_for(out_.program, options_);
     try {
       out_.partition = partition(elaborated, forced, [&](const Program& part) { return attempt(part); });
     } catch (const UserError& e) {

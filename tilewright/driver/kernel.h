@@ -39,6 +39,8 @@ struct CompileOptions {
   bool host_steps = true;         ///< may the host look at arrays before a launch? (never for Target::Cuda)
 };
 
+/// The elaborated program that a target gets: a GPU has no op for sorted lists yet, so its ranks are counted.
+Program elaborate_for(const Program& p, const CompileOptions& o);
 /// Parse is done; elaborate, derive and plan as one kernel.
 Compilation analyse(const Program& p, const CompileOptions& o);
 /// The same of an elaborated part of a program, streamed over `stream`. `clauses`: its section of a schedule, or null.

@@ -109,10 +109,16 @@ std::vector<Sym> streams_of(const Program& elaborated) {
   return candidates;
 }
 
+Program elaborate_for(const Program& p, const CompileOptions& o) {
+  const bool gpu =
+      o.target == Target::Cuda || (o.target == Target::InterpMapped && o.mapping == Target::Cuda);
+  return gpu ? with_counted_ranks(elaborate(p)) : elaborate(p);
+}
+
 Compilation analyse(const Program& p, const CompileOptions& o) {
   Compilation c;
   c.program = p;
-  c.elaborated = timed("elaborate", &c.times, [&] { return elaborate(p); });
+  c.elaborated = timed("elaborate", &c.times, [&] { return elaborate_for(p, o); });
   Sym stream = o.stream;
   if (!stream) {
     const std::vector<Sym> candidates = streams_of(c.elaborated);

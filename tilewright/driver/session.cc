@@ -43,6 +43,47 @@ Timing summary(std::vector<double> times) {
   return t;
 }
 
+/// The program with indices ranked as its kernels rank them: by the value of which what is ranked is a strictly increasing function. Over the
+/// reals both are the same; where that function rounds two values to one, the definition as written ranks them by index. Nothing where no output
+/// is such an index alone.
+std::optional<Program> ranked_by_keys(Program p, const CompiledProgram& c) {
+  bool found = false;
+  for (const Compilation& kernel : c.kernels) {
+    const Derivation& d = kernel.derivation;
+    for (const CascadeOutput& o : d.cascade.outputs) {
+      const Sym sym = kernel.elaborated.outputs[o.output].sym;
+      const auto written = std::find_if(p.definitions.begin(), p.definitions.end(),
+                                        [&](const Definition& x) { return x.sym == sym; });
+      if (written == p.definitions.end()) continue;
+      bool deferred = false;
+      const Expr value = rewrite(o.value, [&](Expr e) {
+        for (size_t k = 0; e.is(Op::Read) && k < d.cascade.reductions.size(); ++k) {
+          const Reduction& r = d.cascade.reductions[k];
+          if (r.result != e->sym || r.reducer != Reducer::Argtopk) continue;
+          const State& s = d.passes[size_t(r.pass) - 1].state;
+          const Component& keys = s.components[size_t(s.components[size_t(d.family[k][0])].beside)];
+          deferred = deferred || keys.lift != r.body;
+          const Expr none = Expr::real(-__builtin_inf());
+          return ranked(r.reducer, d.cascade.axis,
+                        keys.present.is_constant(1) ? keys.lift : select(keys.present, keys.lift, none),
+                        e.arg(size_t(std::find(r.axes.begin(), r.axes.end(), r.rank) - r.axes.begin())));
+        }
+        return e;
+      });
+      bool known = deferred;
+      for (Sym s : tensors_read(value))
+        known = known && (p.input(s) != nullptr || p.definition(s) != nullptr);
+      for (Sym s : free_symbols(value))
+        known = known && (s.kind() != SymbolKind::Index ||
+                          std::find(written->axes.begin(), written->axes.end(), s) != written->axes.end());
+      if (!known) continue;
+      written->value = value;
+      found = true;
+    }
+  }
+  return found ? std::optional<Program>(std::move(p)) : std::nullopt;
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -211,6 +252,9 @@ std::vector<OutputCheck> Session::check(double sample_above) {
   std::optional<Evaluator> beside_ties;
   if (rounds_intermediates(p))
     beside_ties.emplace(p, impl_->sizes, views, impl_->options.params, Precision::ties);
+  std::optional<Evaluator> by_keys;
+  if (const auto q = ranked_by_keys(p, impl_->kernel.compiled()))
+    by_keys.emplace(*q, impl_->sizes, views, impl_->options.params, Precision::f64);
   std::vector<OutputCheck> checks;
   for (const Output& out : p.outputs) {
     OutputCheck c;
@@ -220,7 +264,8 @@ std::vector<OutputCheck> Session::check(double sample_above) {
     for (Sym a : out.axes()) shape.push_back(impl_->sizes.at(a.size()));
     const std::vector<int64_t> strides = row_major(shape);
     std::vector<std::vector<int64_t>> indices;
-    std::vector<double> got, ref, plain, ties;
+    std::vector<double> got, ref, plain, ties, keyed;
+    const bool by_key = by_keys && !is_float(out.dtype);
     c.sampled = reference.cost(out) > sample_above;
     if (c.sampled) {
       indices = sample_indices(shape, impl_->steps_of(out), kSampleElements, impl_->options.seed);
@@ -231,16 +276,18 @@ std::vector<OutputCheck> Session::check(double sample_above) {
         ref.push_back(reference.element(out, index));
         plain.push_back(naive.element(out, index));
         if (beside_ties) ties.push_back(beside_ties->element(out, index));
+        if (by_key) keyed.push_back(by_keys->element(out, index));
       }
     } else {
       for (int64_t at = 0; at < array.elements(); ++at) got.push_back(array.at(at));
       ref = reference.all(out);
       plain = naive.all(out);
       if (beside_ties) ties = beside_ties->all(out);
+      if (by_key) keyed = by_keys->all(out);
     }
     // Both are rounded as the output is stored, so a tolerance of half a unit is not spent on the store.
     for (double& x : plain) x = round_to(out.dtype, x);
-    c.comparison = compare(got, ref, plain, out.dtype, ties);
+    c.comparison = compare(got, ref, plain, out.dtype, ties, keyed);
     if (c.comparison.worst >= 0) {
       const auto worst = static_cast<size_t>(c.comparison.worst);
       c.got = got[worst];

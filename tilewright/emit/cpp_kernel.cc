@@ -270,6 +270,9 @@ std::string CppKernel::summary(const MappedOp& o) const {
                        x->accumulate ? name(x->reducer) + std::string(" ") : "", name(x->reducer), axes,
                        to_string(x->value));
   }
+  if (const RankOp* x = std::get_if<RankOp>(&o.node))
+    text = fmt::format("{}, {} = first {} of {} ({}, {})", x->keys.name(), x->indices.name(), x->rank.name(),
+                       x->axis.name(), to_string(x->value), to_string(x->at));
   if (const Mma* x = std::get_if<Mma>(&o.node)) {
     std::string axes;
     for (Sym a : x->contracted) axes += (axes.empty() ? "" : ", ") + a.name();

@@ -42,6 +42,7 @@ class CppKernel {
   void op(const Mma& x);
   void op(const MapOp& x);
   void op(const ReduceOp& x);
+  void op(const RankOp& x);
   template <class T>
   void op(const T&);
   /// Prints list[k] and its successors as one where their loops coincide (cpp_fuse.cc); how many, 0 if it stands alone.

@@ -206,6 +206,39 @@ void CppKernel::op(const ReduceOp& x) {
     if (print_.axis(a)) out_.close();
 }
 
+/// Element after element: most stand behind the last of the list, which one comparison tells.
+void CppKernel::op(const RankOp& x) {
+  const Buffer &keys = kernel_.buffer(x.keys), &indices = kernel_.buffer(x.indices);
+  begin(x.frame, {});
+  const std::string length = print_.axis(x.rank)->extent;
+  std::vector<CppAxis> places;
+  for (const AxisFrame& f : x.frame)
+    if (const CppAxis* a = print_.axis(f.axis)) {
+      places.push_back(*a);
+      if (f.axis == x.rank) places.back().var = "0";
+    }
+  print_.begin(places, {}, 0, width_);
+  std::vector<Sym> loops;
+  for (Sym a : scalar_axes(keys, {}))
+    if (a != x.rank && print_.axis(a)) loops.push_back(a);
+  for (Sym a : loops) open_axis(a);
+  if (print_.axis(x.axis))
+    open_axis(x.axis);
+  else
+    out_.open("");
+  const Vectors single{1, "c", [] {}, [] {}};
+  const auto text = [&](Expr e, CKind kind) {
+    return in_step(single, [&] { return print_.value_text(e, kind); });
+  };
+  if (x.present) out_.open(fmt::format("if ({})", text(x.present, CKind::Boolean)));
+  const std::string key = text(x.value, CKind::Real), index = text(x.at, CKind::Integer);
+  out_.line(fmt::format("rank_in({}, {}, {}, {}, {}, {}, {});", pointer(keys), print_.step(keys, x.rank),
+                        pointer(indices), print_.step(indices, x.rank), length, key, index));
+  if (x.present) out_.close();
+  out_.close();
+  for (size_t k = 0; k < loops.size(); ++k) out_.close();
+}
+
 std::vector<std::string> CppKernel::bring_next(const ReduceOp& x, Sym lane) {
   std::vector<std::string> calls;
   if (!lane || !x.ahead.axis || !contains(kernel_.buffer(x.buffer).axes, x.ahead.axis)) return calls;

@@ -133,6 +133,26 @@ INLINE real v_min(real a, real b) { return a < b || a != a ? a : b; }
 //@ i_max
 INLINE int64 i_max(int64 a, int64 b) { return a > b ? a : b; }
 INLINE vl i_max(vl a, vl b) { return a > b ? a : b; }
+//@ stands_before
+INLINE bool stands_before(real key, int64 index, real other_key, int64 other_index) {
+  if (index < 0 || other_index < 0) return index >= 0;
+  if (key != key || other_key != other_key) return key != key && (other_key == other_key || index < other_index);
+  return key > other_key || (key == other_key && index < other_index);
+}
+//@ rank_in
+// A pair into a sorted list of n, whose last drops out.
+INLINE void rank_in(real* keys, int64 key_step, int64* indices, int64 index_step, int64 n, real key, int64 index) {
+  if (key < keys[(n - 1) * key_step] && indices[(n - 1) * index_step] >= 0) return;
+  int64 to = n;
+  for (; to > 0 && stands_before(key, index, keys[(to - 1) * key_step], indices[(to - 1) * index_step]); --to) {
+    if (to == n) continue;
+    keys[to * key_step] = keys[(to - 1) * key_step];
+    indices[to * index_step] = indices[(to - 1) * index_step];
+  }
+  if (to == n) return;
+  keys[to * key_step] = key;
+  indices[to * index_step] = index;
+}
 //@ i_min
 INLINE int64 i_min(int64 a, int64 b) { return a < b ? a : b; }
 INLINE vl i_min(vl a, vl b) { return a < b ? a : b; }

@@ -160,18 +160,22 @@ class Evaluator {
     return kNan;
   }
 
-  /// Descending, NaN first, the smaller index first among equals; −inf and −1 past the last element.
+  /// Descending, NaN first, the smaller index first among equals; −inf and −1 past the last element that is present.
   double of_rank(Expr e) {
+    const RankedBody body = ranked_body(e);
     std::vector<double> x;
-    each(e->bound, [&](int64_t) { x.push_back((*this)(e.arg(0))); });
-    std::vector<int64_t> order(x.size());
-    std::iota(order.begin(), order.end(), int64_t(0));
+    std::vector<int64_t> order;
+    each(e->bound, [&](int64_t at) {
+      const bool there = !body.present || (*this)(body.present) != 0;
+      if (there) order.push_back(at);
+      x.push_back(there ? (*this)(body.value) : -kInf);
+    });
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       const double p = x[size_t(a)], q = x[size_t(b)];
       return std::isnan(p) ? !std::isnan(q) : p > q;
     });
     const double rank = (*this)(e.arg(1));
-    const bool inside = rank >= 0 && rank < double(x.size());
+    const bool inside = rank >= 0 && rank < double(order.size());
     if (e->reducer == Reducer::Argtopk) return inside ? double(order[size_t(rank)]) : -1;
     return inside ? x[size_t(order[size_t(rank)])] : -kInf;
   }

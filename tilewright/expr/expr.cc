@@ -358,6 +358,19 @@ Expr ranked(Reducer r, Sym axis, Expr body, Expr rank) {
   return make(std::move(n));
 }
 
+RankedBody ranked_body(Expr ranked) {
+  const Expr body = ranked.arg(0);
+  if (!body.is(Op::Select)) return {body, {}};
+  const auto absent = [](Expr e) {
+    const double sign = e.is(Op::Neg) ? -1 : 1;
+    const auto x = e.is(Op::Neg) ? e.arg(0).number() : e.number();
+    return x && sign * *x == -__builtin_inf();
+  };
+  if (absent(body.arg(2))) return {body.arg(1), body.arg(0)};
+  if (absent(body.arg(1))) return {body.arg(2), logical_not(body.arg(0))};
+  return {body, {}};
+}
+
 Expr range_sum(Sym var, Expr lo, Expr hi, Expr body) {
   Node n;
   n.op = Op::RangeSum;

@@ -172,6 +172,11 @@ Expr read(Sym tensor, std::vector<Expr> indices);
 Expr reduce(Reducer r, std::vector<Sym> axes, Expr body);
 /// The element of rank `rank` along `axis` (Topk), or its index (Argtopk); the axis is bound in the body, not in the rank.
 Expr ranked(Reducer r, Sym axis, Expr body, Expr rank);
+/// What a ranked reduction orders. A body where(present, value, -inf) ranks only what is present (docs/language.md, "Absence").
+struct RankedBody {
+  Expr value, present;  ///< `present` is null where everything takes part
+};
+RankedBody ranked_body(Expr ranked);
 Expr range_sum(Sym var, Expr lo, Expr hi, Expr body);
 Expr select(Expr condition, Expr then, Expr otherwise);
 Expr cast(DType t, Expr x);

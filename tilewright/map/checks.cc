@@ -44,6 +44,10 @@ Evaluated evaluated(const MappedOp& op) {
   if (auto* x = std::get_if<Vote>(&op.node)) return {{x->condition}, x->frame};
   if (auto* x = std::get_if<MapOp>(&op.node)) return {{x->value}, x->frame};
   if (auto* x = std::get_if<ReduceOp>(&op.node)) return {{x->value}, x->frame};
+  if (auto* x = std::get_if<RankOp>(&op.node)) {
+    if (!x->present) return {{x->value, x->at}, x->frame};
+    return {{x->present, select(x->present, x->value, 0), select(x->present, x->at, 0)}, x->frame};
+  }
   if (auto* x = std::get_if<StoreOut>(&op.node)) return {x->index, x->frame};
   if (auto* x = std::get_if<Copy>(&op.node)) {
     Evaluated e{{}, x->frame};

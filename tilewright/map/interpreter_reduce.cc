@@ -83,6 +83,15 @@ class Holders {
 
 }  // namespace
 
+/// Extents of a tile, no longer than those of what is read along its axes: vectors pad one tile and not another.
+std::vector<int64_t> Runner::without_padding(const BufferState& b, const std::vector<int>& operands) const {
+  std::vector<int64_t> shape = b.table.shape;
+  for (size_t a = 0; a < shape.size(); ++a)
+    for (int k : operands)
+      if (const auto n = axis_extent(b.spec->axes[a], {k})) shape[a] = std::min(shape[a], *n);
+  return shape;
+}
+
 /// A point for each element of the value in each owner that takes part; dest: the element of the result that it goes to.
 PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScope& frame) {
   const BufferState& b = buffers_[buffer_index(op.buffer)];
@@ -108,7 +117,7 @@ PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScop
   made->extents = extents;
   made->points.axes = b.spec->axes;
   made->points.axes.insert(made->points.axes.end(), op.axes.begin(), op.axes.end());
-  std::vector<int64_t> shape = b.table.shape;
+  std::vector<int64_t> shape = r.spec->threads == 1 ? without_padding(b, operands) : b.table.shape;
   shape.insert(shape.end(), extents.begin(), extents.end());
   made->points.coords.resize(shape.size());
   const bool in_registers = b.spec->space == Space::Registers;
@@ -221,6 +230,95 @@ void Runner::execute(RoleState& r, const ReduceOp& op) {
       }
       out[element] = round_to(spec.dtype, total);
     }
+  });
+}
+
+namespace {
+
+/// Where the lists of an op lie: for each list and rank the element of keys and of indices.
+struct RankCache : PointOp {
+  int64_t length = 0;
+  std::vector<int32_t> keys, indices;
+};
+
+}  // namespace
+
+/// A point for each pair, in order along `axis`; dest: the number of its list.
+PointOp& Runner::rank_points(RoleState& r, const RankOp& op, const FrameScope& frame) {
+  const BufferState &keys = buffers_[buffer_index(op.keys)], &indices = buffers_[buffer_index(op.indices)];
+  const auto& axes = keys.spec->axes;
+  TW_CHECK(r.spec->threads == 1 && keys.spec->space == Space::Local && axes == indices.spec->axes,
+           "lists are sorted by one thread, in local memory");
+  const auto extent = frame.extent(op.axis), length = frame.extent(op.rank);
+  TW_CHECK(extent && length,
+           fmt::format("`{}` does not say how long its lists are", print(kernel_, *r.node)));
+  auto& cache = caches_[&op];
+  if (cache && static_cast<PointOp&>(*cache).extents[0] >= *extent) return static_cast<PointOp&>(*cache);
+  auto made = std::make_unique<RankCache>();
+  made->extents = {*extent};
+  made->length = *length;
+  std::vector<int> operands;
+  for (Expr e : {op.value, op.at, op.present})
+    for (int k : e ? tiles_of(without_views(e), Space::Local) : std::vector<int>{}) operands.push_back(k);
+  std::vector<int64_t> shape = without_padding(keys, operands);
+  for (size_t a = axes.size(); a-- > 0;) {
+    if (axes[a] == op.rank)
+      shape.erase(shape.begin() + long(a));
+    else
+      made->points.axes.insert(made->points.axes.begin(), axes[a]);
+  }
+  const auto element = [&](const BufferState& b, const std::vector<int64_t>& coords, int64_t rank) {
+    int64_t at = 0;
+    for (size_t a = 0, outer = 0; a < axes.size(); ++a)
+      at = at * b.table.shape[a] + (axes[a] == op.rank ? rank : coords[outer++]);
+    return b.table.offset[size_t(at)];
+  };
+  made->points.axes.push_back(op.axis);
+  made->points.coords.resize(made->points.axes.size());
+  for_each_coordinate(shape, [&](const std::vector<int64_t>& coords, int64_t list) {
+    for (int64_t rank = 0; rank < *length; ++rank) {
+      made->keys.push_back(element(keys, coords, rank));
+      made->indices.push_back(element(indices, coords, rank));
+    }
+    for (int64_t k = 0; k < *extent; ++k) {
+      for (size_t a = 0; a < coords.size(); ++a) made->points.coords[a].push_back(int32_t(coords[a]));
+      made->points.coords.back().push_back(int32_t(k));
+      made->points.owner.push_back(0);
+      made->dest.push_back(int32_t(list));
+    }
+  });
+  std::vector<Expr> values{op.value, op.at};
+  if (op.present) values = {select(op.present, op.value, 0), select(op.present, op.at, 0), op.present};
+  compile(r, *made, values, keys.spec->dtype == DType::f64);
+  cache = std::move(made);
+  return static_cast<PointOp&>(*cache);
+}
+
+void Runner::execute(RoleState& r, const RankOp& op) {
+  FrameScope frame(*this, r, op.frame);
+  auto& points = static_cast<RankCache&>(rank_points(r, op, frame));
+  const Buffer &keys = kernel_.buffer(op.keys), &indices = kernel_.buffer(op.indices);
+  begin(r, points, frame, op.uses);
+  double *key = slot_data(keys, slot_of_written(r, keys, op.uses)),
+         *index = slot_data(indices, slot_of_written(r, indices, op.uses));
+  run_points(r, points, frame, [&](size_t p, size_t lane) {
+    if (op.present && points.program->output(2)[lane] == 0) return;
+    const double x = round_to(keys.dtype, points.program->output(0)[lane]),
+                 at = points.program->output(1)[lane];
+    const int32_t *k = &points.keys[size_t(points.dest[p] * points.length)],
+                  *i = &points.indices[size_t(points.dest[p] * points.length)];
+    if (is_unwritten(key[k[points.length - 1]]) || is_unwritten(index[i[points.length - 1]]))
+      fault(Kind::Uninitialised, r,
+            fmt::format("the list {} takes in a pair and was never written", keys.sym.name()));
+    int64_t to = points.length;
+    for (; to > 0 && stands_before(x, at, key[k[to - 1]], index[i[to - 1]]); --to) {
+      if (to == points.length) continue;
+      key[k[to]] = key[k[to - 1]];
+      index[i[to]] = index[i[to - 1]];
+    }
+    if (to == points.length) return;
+    key[k[to]] = x;
+    index[i[to]] = at;
   });
 }
 

@@ -64,6 +64,7 @@ class Runner {
   void execute(RoleState& r, const Barrier& op);
   void execute(RoleState& r, const MapOp& op);
   void execute(RoleState& r, const ReduceOp& op);
+  void execute(RoleState& r, const RankOp& op);
 
   // interpreter_order.cc: what is ordered before what
   Unit unit(const RoleState& r, Scope level,
@@ -129,8 +130,10 @@ class Runner {
   void store_array(RoleState& r, Array& a, int64_t offset, double value);
 
   // interpreter_reduce.cc: reductions and votes
+  std::vector<int64_t> without_padding(const BufferState& b, const std::vector<int>& operands) const;
   PointOp& reduce_points(RoleState& r, const ReduceOp& op, const FrameScope& frame);
   void exchange(RoleState& r, const ReduceOp& op);
+  PointOp& rank_points(RoleState& r, const RankOp& op, const FrameScope& frame);
   PointOp& vote_points(RoleState& r, const Vote& op, const FrameScope& frame);
   std::vector<uint8_t> vote(RoleState& r, const Vote& op);
 

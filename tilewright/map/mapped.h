@@ -204,17 +204,27 @@ struct ReduceOp {
   Ahead ahead;
 };
 
+/// Sorted lists take in the pairs (value, at) along `axis`, one after another, as Rank of tile programs says; where `present` is given, those for which it
+/// holds. A list and the pairs that it takes in belong to one thread.
+struct RankOp {
+  Sym keys, indices;
+  Sym rank, axis;
+  Expr value, at, present;
+  Frame frame;  ///< of the axes of the lists, `rank` among them, and of `axis`
+  std::vector<Use> uses;
+};
+
 // One list generates dispatch.
 // clang-format off
 #define TW_MAPPED_OPS(X)                                                                        \
   X(Define) X(Fetch) X(MappedLoop) X(If) X(Vote) X(Fail)                                        \
   X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait)                  \
-  X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp)
+  X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp) X(RankOp)
 // clang-format on
 
 struct MappedOp {
   std::variant<Define, Fetch, MappedLoop, If, Vote, Fail, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,
-               BulkWait, Mma, MmaFence, Commit, WaitGroup, ProxyFence, Barrier, MapOp, ReduceOp>
+               BulkWait, Mma, MmaFence, Commit, WaitGroup, ProxyFence, Barrier, MapOp, ReduceOp, RankOp>
       node;
   std::string comment;
 };

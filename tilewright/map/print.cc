@@ -163,6 +163,11 @@ struct OpText {
                        o.accumulate ? "combine" : "", name(o.reducer), names(o.axes), text(o.value),
                        name(o.across), scratch, where(o.frame), slots(o.uses), further(o.ahead));
   }
+  std::string operator()(const RankOp& o) const {
+    return fmt::format("{}, {} = merge first {} over {} of ({}, {}){}{}{}", o.keys.name(), o.indices.name(),
+                       o.rank.name(), o.axis.name(), text(o.value), text(o.at),
+                       o.present ? " where " + to_string(o.present) : "", where(o.frame), slots(o.uses));
+  }
 };
 
 void print_ops(const MappedKernel& k, const Ops& ops, int depth, std::string& out) {

@@ -69,6 +69,7 @@ class Walk {
   }
   void visit(const Stmt& s, const Map&, const Range& range) { values(s, range); }
   void visit(const Stmt& s, const Reduce&, const Range& range) { values(s, range); }
+  void visit(const Stmt& s, const Rank&, const Range& range) { values(s, range); }
   void visit(const Stmt& s, const Dot& x, const Range& range) {
     for (Sym operand : {x.a, x.b}) {
       const Tile& t = k_.tile(operand);
@@ -89,7 +90,7 @@ class Walk {
     if (!x.slow_path) body(x.body, range);
   }
 
-  /// Operand reads of a Map or Reduce, and the write of a tile at Level::Shared.
+  /// Operand reads of a Map, Reduce or Rank, and the write of a tile at Level::Shared.
   void values(const Stmt& s, const Range& range) {
     // Plain and masked segments may read different tiles.
     for (bool masked : {false, true}) {
@@ -97,9 +98,9 @@ class Walk {
       for (const Segment* g : range.segments)
         if (g->masked == masked) part.segments.push_back(g);
       if (range.axis ? part.segments.empty() : masked) continue;
-      Expr value = std::holds_alternative<Map>(s.node) ? value_in(std::get<Map>(s.node), masked)
-                                                       : value_in(std::get<Reduce>(s.node), masked);
-      for (Sym tile : tiles_read(k_, value)) {
+      std::vector<Sym> read;
+      for (Expr value : values_in(s, masked)) read = axes_union(read, tiles_read(k_, value));
+      for (Sym tile : read) {
         const Tile& t = k_.tile(tile);
         if (t.level == Level::Shared)
           totals_.shared_loaded.push_back(total(elements(tile, bytes(t.dtype)), part));

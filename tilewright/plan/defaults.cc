@@ -1,6 +1,6 @@
 // Default plans by stated rules (docs/schedule.md, "Defaults"):
 //  1. A free axis is blocked when some array read along the stream lacks it (each streamed element is then used for the whole block); other axes
-//     are cut into single indices. Literal feature axes up to 256 stay whole. Of more than two blocked axes of a product, two stay: the last, and the last of another operand.
+//     are cut into single indices. Axes of sorted lists and literal feature axes up to 256 stay whole. Of more than two blocked axes of a product, two stay: the last, and the last of another operand.
 //  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
 //     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64; without maxima two blocked axes are two panels along the
@@ -97,8 +97,13 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     extents.of[a] = p.axis(a).baked() ? p.axis(a).size.rational()->num() : 1;
   };
   for (Sym a : roles.inner) whole(a);
+  const std::vector<Sym> ranks = rank_axes(d);
   std::vector<Sym> rows;  // blocked axes
   for (Sym a : roles.free) {
+    if (contains(ranks, a)) {
+      whole(a);
+      continue;
+    }
     const Axis& axis = p.axis(a);
     const bool blocked = contains(roles.reused, a) && !d.cascade.reductions.empty();
     if (axis.baked() && blocked && contains(roles.feature, a) && axis.size.rational()->num() <= whole_limit) {
@@ -156,7 +161,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     if (!p.tensor_axes(t).empty() && extents.elements(p.tensor_axes(t), Sym()) > 1) plan.keep.push_back(t);
   }
 
-  const bool moves_rows = rows.empty() && plan.whole.empty();
+  const bool moves_rows = rows.empty() && std::all_of(plan.whole.begin(), plan.whole.end(),
+                                                      [&](Sym a) { return contains(ranks, a); });
   if (moves_rows) {
     plan.loaders = 0;
     plan.computers = gpu ? 2 : 1;

@@ -125,6 +125,10 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
     if (!contains(roles.free, c.axis))
       fail(fmt::format("axis `{}` cannot be grouped: it is not an axis of a result", c.axis.name()),
            "group axes that an output has and that are not streamed");
+    if (contains(rank_axes(d), c.axis))
+      fail(fmt::format("axis `{}` cannot be grouped: a sorted list runs along it, which is kept whole",
+                       c.axis.name()),
+           fmt::format("drop `{}` from `group`", c.axis.name()));
     if (c.block < 1)
       fail(fmt::format("a block of `{}` holds at least one element", c.axis.name()),
            "use a positive block size");

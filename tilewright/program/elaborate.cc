@@ -17,13 +17,13 @@ Expr identity(Reducer r) {
     case Reducer::Any: return never();
     case Reducer::All: return always();
     case Reducer::Argmax:
-    case Reducer::Argmin: return Expr(-1);
+    case Reducer::Argmin:
+    case Reducer::Argtopk: return Expr(-1);
+    case Reducer::Topk: return Expr::real(-__builtin_inf());
     case Reducer::Mean:
     case Reducer::Var:
     case Reducer::Softmax:
-    case Reducer::Logsumexp:
-    case Reducer::Topk:
-    case Reducer::Argtopk: break;
+    case Reducer::Logsumexp: break;
   }
   TW_CHECK(false, std::string("reducer ") + name(r) + " has no identity: it is expanded");
 }
@@ -153,28 +153,11 @@ class Elaborator {
                   reduce(r, axes, value));
   }
 
-  /// The rank of an element is the number of present elements before it: larger ones, equal ones of smaller
-  /// index, and NaN before numbers. One element at most has the rank that is asked for.
+  /// The same reduction of what is present.
   Expr element_of_rank(Expr e) {
-    const Sym axis = e->bound[0];
-    const Expr x = e.arg(0), wanted = e.arg(1), present = rules_.present(x);
-    Sym other = primed(axis);
-    while (depends_on(x, other) || depends_on(present, other)) other = primed(other);
-    const Substitution moved{{axis, Expr(other)}};
-    const Expr value = assume(x, present), rival = substitute(value, moved);
-    Expr ahead = less(value, rival), level = equal(rival, value);
-    if (!is_integer(x)) {
-      const Expr nan = logical_not(equal(value, value)), rival_nan = logical_not(equal(rival, rival));
-      ahead = logical_or(ahead, logical_and(rival_nan, logical_not(nan)));
-      level = logical_or(level, logical_and(rival_nan, nan));
-    }
-    const Expr before = logical_or(ahead, logical_and(level, less(Expr(other), Expr(axis))));
-    const Expr rank =
-        reduce(Reducer::Sum, {other}, select(both(substitute(present, moved), before), Expr(1), Expr(0)));
-    const Expr chosen = both(present, equal(rank, wanted));
-    if (e->reducer == Reducer::Topk)
-      return reduce(Reducer::Max, {axis}, select(chosen, value, identity(Reducer::Max)));
-    return reduce(Reducer::Sum, {axis}, select(chosen, Expr(axis) + 1, Expr(0))) - 1;
+    const Expr x = e.arg(0), present = rules_.present(x);
+    const Expr body = is_always(present) ? x : select(present, assume(x, present), identity(Reducer::Max));
+    return ranked(e->reducer, e->bound[0], body, e.arg(1));
   }
 
   Program program_;
@@ -208,6 +191,40 @@ class Inliner {
 }  // namespace
 
 Program elaborate(const Program& p) { return Elaborator(p).run(); }
+
+Expr counted(Expr e) {
+  const RankedBody body = ranked_body(e);
+  const Sym axis = e->bound[0];
+  const Expr value = body.value, present = body.present ? body.present : always(), wanted = e.arg(1);
+  Sym other = primed(axis);
+  while (depends_on(value, other) || depends_on(present, other)) other = primed(other);
+  const Substitution moved{{axis, Expr(other)}};
+  const Expr rival = substitute(value, moved);
+  Expr ahead = less(value, rival), level = equal(rival, value);
+  if (!is_integer(value)) {
+    const Expr nan = logical_not(equal(value, value)), rival_nan = logical_not(equal(rival, rival));
+    ahead = logical_or(ahead, logical_and(rival_nan, logical_not(nan)));
+    level = logical_or(level, logical_and(rival_nan, nan));
+  }
+  const Expr before = logical_or(ahead, logical_and(level, less(Expr(other), Expr(axis))));
+  const Expr rank =
+      reduce(Reducer::Sum, {other}, select(both(substitute(present, moved), before), Expr(1), Expr(0)));
+  const Expr chosen = both(present, equal(rank, wanted));
+  if (e->reducer == Reducer::Topk)
+    return reduce(Reducer::Max, {axis}, select(chosen, value, identity(Reducer::Max)));
+  return reduce(Reducer::Sum, {axis}, select(chosen, Expr(axis) + 1, Expr(0))) - 1;
+}
+
+Program with_counted_ranks(Program p) {
+  for (Definition& d : p.definitions)
+    d.value = rewrite(d.value, [&](Expr e) {
+      if (!e.is(Op::Reduce) || !has_rank(e->reducer)) return e;
+      const Expr out = counted(e);
+      if (Span at = p.span_of(e)) p.spans.emplace(out, at);
+      return out;
+    });
+  return p;
+}
 
 Expr inlined(const Program& elaborated, Sym definition) {
   const Definition* d = elaborated.definition(definition);

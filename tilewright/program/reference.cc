@@ -175,7 +175,7 @@ Evaluator::Evaluator(const Program& p, const Sizes& sizes, const std::map<std::s
     views.push_back(checked_array(input, sizes, arrays));
     ranges.push_back(checked_range(input, views.back(), sizes, impl_->params));
   }
-  impl_->program = elaborate(p);
+  impl_->program = with_counted_ranks(elaborate(p));
   impl_->graph =
       std::make_unique<reference::Graph>(impl_->program, impl_->sizes, impl_->params, ranges, precision);
   impl_->engine = reference::make_engine(*impl_->graph, std::move(views), precision);

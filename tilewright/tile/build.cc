@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/tile/pass.h"
@@ -291,8 +292,8 @@ class Builder {
                   {part},
                   b.kernel().tile(sym).dtype};
       w.axes.insert(w.axes.end(), own.begin(), own.end());
-      // Conditions and exact integers fit f32 and f64.
-      if (w.dtype != DType::f64) w.dtype = DType::f32;
+      // Conditions and exact integers fit f32 and f64; indices of lists stay integers.
+      if (w.dtype != DType::f64 && w.dtype != DType::i64) w.dtype = DType::f32;
       std::vector<Expr> index(w.axes.begin(), w.axes.end());
       b.put(Store{w.sym, index, sym});
       workspaces.emplace_back(sym, w.sym);
@@ -312,8 +313,18 @@ class Builder {
     PassBuilder::initialise(m, state);
     m.open_loop(PassBuilder::tiles(state));
     std::vector<std::pair<Sym, Sym>> other;
+    std::map<Sym, Sym> copies;  // of axes of ranks
+    for (const Component& c : state.components) {
+      if (!c.rank || copies.count(c.rank)) continue;
+      SymbolInfo info = c.rank.info();
+      info.written = c.rank.written();
+      info.name += "_2";
+      m.add_whole(copies[c.rank] = Sym::fresh(info), p_.axis(c.rank).size.rational()->num());
+    }
     for (size_t k = 0; k < workspaces.size(); ++k) {
       const auto& [sym, workspace] = workspaces[k];
+      for (Sym& a : axes[k])
+        if (auto copy = copies.find(a); copy != copies.end() && is_listed(state, sym)) a = copy->second;
       Sym tile = m.new_tile(sym.name() + "_part", m.tile_axes(axes[k]), m.kernel().tile(sym).dtype,
                             Tile::Use::Operand);
       m.give_axes(tile, axes[k]);
@@ -326,6 +337,11 @@ class Builder {
     m.close_loop({{0, length, false}});
     store_rest(m);
     m.finish();
+  }
+
+  static bool is_listed(const State& s, Sym component) {
+    return std::any_of(s.components.begin(), s.components.end(),
+                       [&](const Component& c) { return c.var == component && c.listed(); });
   }
 
   const Program& p_;

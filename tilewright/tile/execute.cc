@@ -200,6 +200,10 @@ Code Kernel::compile(const Stmt& s) {
   } else if (auto* sum = std::get_if<Reduce>(&s.node)) {
     c.plain = program(sum->value, c.domain, &k_.tile(sum->tile));
     c.masked = program(value_in(*sum, true), c.domain, &k_.tile(sum->tile));
+  } else if (auto* rank = std::get_if<Rank>(&s.node)) {
+    c.plain = program(rank->value, c.domain, &k_.tile(rank->keys));
+    c.masked = program(rank->present, c.domain, nullptr);
+    c.index.push_back(program(rank->at, c.domain, &k_.tile(rank->indices)));
   } else if (auto* dot = std::get_if<Dot>(&s.node)) {
     prepare_dot(c, *dot);
   } else if (auto* loop = std::get_if<Loop>(&s.node)) {
@@ -328,6 +332,8 @@ void Kernel::run(Code& c, bool masked) {
     execute(c, *dot, masked);
   else if (auto* reduce = std::get_if<Reduce>(&c.stmt->node))
     execute(c, *reduce, masked);
+  else if (auto* rank = std::get_if<Rank>(&c.stmt->node))
+    execute(c, *rank, masked);
   else if (auto* loop = std::get_if<Loop>(&c.stmt->node))
     execute(c, *loop);
   else
@@ -425,6 +431,47 @@ void Kernel::execute(Code& c, const Reduce& x, bool masked) {
     if (x.accumulate) total.take(tile.get(at));
     tile.set(at, total.result());
     shared_->stored += width;
+  });
+  for (int t : fetched) use_fetched_[size_t(t)] = false;
+}
+
+/// Pairs are inserted one after another.
+void Kernel::execute(Code& c, const Rank& x, bool masked) {
+  TileData &keys = tiles_[size_t(tile_number_.at(x.keys))],
+           &indices = tiles_[size_t(tile_number_.at(x.indices))];
+  const bool test = masked && x.present;
+  std::vector<int> fetched;
+  fetch(c.plain, fetched);
+  fetch(c.index[0], fetched);
+  if (test) fetch(c.masked, fetched);
+  const std::vector<int> outer(c.domain.begin(), c.domain.end() - 1);
+  const int rank = axis_number_.at(x.rank);
+  const int64_t length = axes_[size_t(rank)].length, key_step = keys.stride_of(rank),
+                index_step = indices.stride_of(rank);
+  each(outer, [&] {
+    place(rank, 0);
+    const int64_t key_at = offset(keys), index_at = offset(indices);
+    strips({c.domain.back()}, [&](int64_t, int64_t n) {
+      const double *key = evaluate(c.plain, c.domain, n), *index = evaluate(c.index[0], c.domain, n),
+                   *present = test ? evaluate(c.masked, c.domain, n) : nullptr;
+      for (int64_t i = 0; i < n; ++i) {
+        if (present && present[c.masked.uniform() ? 0 : i] == 0) continue;
+        const double k = keys.wide ? key[c.plain.uniform() ? 0 : i]
+                                   : double(float(key[c.plain.uniform() ? 0 : i])),
+                     v = index[c.index[0].uniform() ? 0 : i];
+        int64_t to = length;
+        while (to > 0 && stands_before(k, v, keys.get(key_at + (to - 1) * key_step),
+                                       indices.get(index_at + (to - 1) * index_step)))
+          --to;
+        for (int64_t j = length - 1; j > to; --j) {
+          keys.set(key_at + j * key_step, keys.get(key_at + (j - 1) * key_step));
+          indices.set(index_at + j * index_step, indices.get(index_at + (j - 1) * index_step));
+        }
+        if (to == length) continue;
+        keys.set(key_at + to * key_step, k);
+        indices.set(index_at + to * index_step, v);
+      }
+    });
   });
   for (int t : fetched) use_fetched_[size_t(t)] = false;
 }

@@ -36,9 +36,10 @@ struct AxisState {
 /// A statement with its expressions compiled.
 struct Code {
   const Stmt* stmt = nullptr;
-  std::vector<int> domain;           ///< numbers of axes, the strip's last
-  VectorProgram plain, masked;       ///< Map, Reduce: values; When: condition; Load, Dot: present
-  std::vector<VectorProgram> index;  ///< Load, Store: indices; Loop: lo and hi of each segment
+  std::vector<int> domain;  ///< numbers of axes, the strip's last
+  VectorProgram plain,
+      masked;  ///< Map, Reduce, Rank: values; When: condition; Load, Dot, Rank (masked): present
+  std::vector<VectorProgram> index;  ///< Load, Store: indices; Rank: at; Loop: lo and hi of each segment
   std::vector<Code> body;
   bool present_along_vector = false;  ///< Dot: `present` varies along the vector axis
   int vector_axis = -1,
@@ -67,6 +68,7 @@ class Kernel {
   void execute(Code& c, const Store& x);
   void execute(Code& c, const Map& x, bool masked);
   void execute(Code& c, const Reduce& x, bool masked);
+  void execute(Code& c, const Rank& x, bool masked);
   void execute(Code& c, const Loop& x);
   void execute(Code& c, const When& x, bool masked);
   // dot.cc

@@ -168,7 +168,7 @@ void KernelBuilder::forget(Sym tile) {
 
 void KernelBuilder::put(decltype(Stmt::node) node, std::string comment) {
   Stmt s{std::move(node), std::move(comment)};
-  if (Sym tile = written(s)) {
+  for (Sym tile : all_written(s)) {
     forget(tile);
     if (current_ > 0) changing_.insert(tile);
   }

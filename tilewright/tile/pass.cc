@@ -44,6 +44,7 @@ bool holds_index(Expr e) {
 
 DType dtype_of(const KernelBuilder& b, const Component& c) {
   if (c.combine == Reducer::Any || c.combine == Reducer::All) return DType::boolean;
+  if (c.combine == Reducer::Argtopk) return DType::i64;
   // Indices and integers are carried exactly also past 2^24.
   return is_integer(c.lift) && holds_index(c.lift) ? DType::f64 : b.real();
 }
@@ -294,6 +295,30 @@ void PassBuilder::move_mean(size_t k) {
   move(k);
 }
 
+/// The lists of `keys` and the component beside it take in the chunk.
+void PassBuilder::list(const Component& keys) {
+  const Component& indices = s_.components[size_t(keys.beside)];
+  if (b_.resident())
+    for (const Component* c : {&keys, &indices}) b_.map(c->var, number(identity(c->combine)));
+  const Expr present = b_.tiled(keys.present);
+  const bool masked = !is_true(present);
+  Expr key = b_.tiled(keys.lift, present);
+  if (!key.is(Op::Read) && !key.args().empty()) {
+    Piece piece;
+    piece.tile = b_.new_tile("K", b_.axes_in(key), b_.real());
+    piece.value = key;
+    if (masked && b_.axes_in(present).size() <= b_.kernel().tile(piece.tile).axes.size()) {
+      piece.present = present;
+      piece.absent = number(identity(Reducer::Topk));
+    }
+    key = b_.at(piece.tile);
+    b_.emit({piece});
+  }
+  b_.put(Rank{keys.var, indices.var, keys.rank, b_.stream().index, key, Expr(b_.stream().index),
+              masked ? present : Expr()},
+         keys.meaning);
+}
+
 /// The component's lift over the chunk into `target`. `without`: a point's symbol whose value counts as 0 (it
 /// has none yet).
 Piece PassBuilder::lift(size_t index, Sym target, bool accumulate, Expr without) {
@@ -387,6 +412,7 @@ void PassBuilder::lifts() {
   std::vector<Piece> pieces;
   for (size_t k = 0; k < s_.components.size(); ++k) {
     const Component& c = s_.components[k];
+    if (c.listed()) continue;
     auto known = chunk_values_.find(k);
     if (known == chunk_values_.end()) {
       pieces.push_back(lift(k, c.var, !b_.resident()));
@@ -399,6 +425,8 @@ void PassBuilder::lifts() {
     pieces.push_back(piece);
   }
   b_.emit(std::move(pieces));
+  for (const Component& c : s_.components)
+    if (c.combine == Reducer::Topk) list(c);
   // What was exponentiated serves the outputs of a resident row as well.
   if (!b_.resident()) return;
   for (size_t k = 0; k < s_.points.size(); ++k)
@@ -422,6 +450,7 @@ void merge_state(KernelBuilder& b, const State& s, const std::vector<std::pair<S
   }
   std::vector<Piece> pieces;
   for (size_t k = 0; k < s.components.size(); ++k) {
+    if (s.components[k].listed()) continue;
     Piece piece;
     piece.tile = s.components[k].var;
     piece.value = b.tiled(m.components[k]);
@@ -430,6 +459,21 @@ void merge_state(KernelBuilder& b, const State& s, const std::vector<std::pair<S
   }
   b.emit(std::move(pieces), true);
   for (const Point& p : s.points) b.map(p.var, b.at(p.next));
+  const auto tile_of = [&](Sym component) {
+    for (const auto& [from, to] : other)
+      if (from == component) return to;
+    TW_CHECK(false, "the other state lacks " + component.name());
+  };
+  for (const Component& c : s.components) {
+    if (c.combine != Reducer::Topk) continue;
+    // The other list runs along a copy of the axis of ranks.
+    const Sym keys = tile_of(c.var), indices = tile_of(s.components[size_t(c.beside)].var);
+    Sym along;
+    for (Sym a : b.kernel().tile(keys).axes)
+      if (a.size() == c.rank.size()) along = a;
+    b.put(Rank{c.var, s.components[size_t(c.beside)].var, c.rank, along, b.at(keys), b.at(indices), {}},
+          "merge");
+  }
 }
 
 }  // namespace tilewright

@@ -41,6 +41,7 @@ class PassBuilder {
   int is_difference(Expr x, const Point& p) const;
   void differences();
   Piece lift(size_t component, Sym target, bool accumulate, Expr without = {});
+  void list(const Component& keys);
   void lifts();
 
   KernelBuilder& b_;

@@ -247,6 +247,15 @@ class Printer {
     std::string value = head + "(" + expr(x.value) + ")";
     assign(depth, s, x.tile, sign, value + masked(x.masked ? "(" + expr(x.masked) + ")" : ""));
   }
+  void print(const Stmt& s, const Rank& x, int depth) {
+    std::string left = fmt::format("{}, {}", target(x.keys), target(x.indices));
+    if (left.size() < 28) left.resize(28, ' ');
+    const std::string pair =
+        fmt::format("first {} of {} ({}, {})", names_(x.rank), names_(x.axis), expr(x.value), expr(x.at));
+    line(depth,
+         fmt::format("{} merge= {}{}", left, pair, masked(x.present ? "where " + expr(x.present) : "")),
+         s.comment);
+  }
   void print(const Stmt& s, const Loop& x, int depth) {
     const KernelAxis& a = kernel_->axis(x.axis);
     // Long bounds get names of their own.

@@ -14,8 +14,10 @@ std::vector<Sym> axes_union(std::vector<Sym> a, const std::vector<Sym>& b);
 /// `masked` has the plain value.
 Expr value_in(const Map& s, bool masked);
 Expr value_in(const Reduce& s, bool masked);
+/// All of them, of a statement with several; of any other what value_in gives.
+std::vector<Expr> values_in(const Stmt& s, bool masked);
 
-/// Axes that a statement ranges over: those of its tile, then the reduced ones. Loops and Whens have none.
+/// Axes that a statement ranges over: those of its tile, then the reduced ones; of lists without the axis of ranks. Loops and Whens have none.
 std::vector<Sym> domain(const TileKernel& k, const Stmt& s);
 
 /// Tiles of the kernel that an expression reads, each once, in first-occurrence order.
@@ -23,8 +25,10 @@ std::vector<Sym> tiles_read(const TileKernel& k, Expr e);
 /// Tiles that the statement itself reads (not those of the bodies inside it; a When reads its condition's).
 /// `plain` and `masked` choose the segments asked for. An accumulating statement reads its own tile.
 std::vector<Sym> reads(const TileKernel& k, const Stmt& s, bool plain = true, bool masked = true);
-/// The tile that the statement itself writes; a null symbol for stores, loops and whens.
+/// The tile that the statement itself writes; a null symbol for stores, loops and whens. Lists: the keys.
 Sym written(const Stmt& s);
+/// All tiles that it writes: of lists the keys and the indices.
+std::vector<Sym> all_written(const Stmt& s);
 
 /// Bodies inside a statement.
 const Body* inner_body(const Stmt& s);

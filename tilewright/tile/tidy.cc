@@ -29,6 +29,8 @@ void rename_tile(TileKernel& k, Sym from, Sym to) {
       sym(dot->tile), sym(dot->a), sym(dot->b), expr(dot->present);
     } else if (auto* reduce = std::get_if<Reduce>(&s.node)) {
       sym(reduce->tile), expr(reduce->value), expr(reduce->masked);
+    } else if (auto* rank = std::get_if<Rank>(&s.node)) {
+      sym(rank->keys), sym(rank->indices), expr(rank->value), expr(rank->at), expr(rank->present);
     } else if (auto* when = std::get_if<When>(&s.node)) {
       expr(when->condition);
     }
@@ -41,8 +43,9 @@ bool remove_dead(TileKernel& k) {
   Lifetime lifetime(k);
   std::set<const Stmt*> dead;
   for_each_stmt(k.body, [&](const Stmt& s) {
-    Sym tile = written(s);
-    if (tile && !lifetime.after(s).count(tile)) dead.insert(&s);
+    const std::vector<Sym> tiles = all_written(s);
+    const auto unread = [&](Sym tile) { return !lifetime.after(s).count(tile); };
+    if (!tiles.empty() && std::all_of(tiles.begin(), tiles.end(), unread)) dead.insert(&s);
     if (auto* map = std::get_if<Map>(&s.node);
         map && !map->masked && map->value.is(Op::Read) && map->value->sym == map->tile)
       dead.insert(&s);
@@ -132,8 +135,8 @@ void raise_loads(TileKernel& k, Body& body) {
     auto* load = std::get_if<Load>(&s.node);
     if (!load || !wanted.count(load->tile)) return false;
     for (Sym t : reads(k, s)) {
-      bool here =
-          std::any_of(body.begin(), body.end(), [&](const Stmt& other) { return written(other) == t; });
+      bool here = std::any_of(body.begin(), body.end(),
+                              [&](const Stmt& other) { return contains_axis(all_written(other), t); });
       if (here && !loaded.count(t)) return false;
     }
     loaded.insert(load->tile);
@@ -153,10 +156,9 @@ void tidy(TileKernel& k, int stages) {
   // Tiles in the order in which they are written.
   std::vector<Tile> used;
   for_each_stmt(k.body, [&](const Stmt& s) {
-    Sym tile = written(s);
-    if (!tile) return;
-    if (std::none_of(used.begin(), used.end(), [&](const Tile& t) { return t.sym == tile; }))
-      used.push_back(k.tile(tile));
+    for (Sym tile : all_written(s))
+      if (std::none_of(used.begin(), used.end(), [&](const Tile& t) { return t.sym == tile; }))
+        used.push_back(k.tile(tile));
   });
   k.tiles = std::move(used);
   for_each_stmt(k.body, [&](const Stmt& s) {

@@ -61,6 +61,17 @@ bool has_axis(const TileKernel& k, Sym index) {
 Expr value_in(const Map& s, bool masked) { return masked && s.masked ? s.masked : s.value; }
 Expr value_in(const Reduce& s, bool masked) { return masked && s.masked ? s.masked : s.value; }
 
+std::vector<Expr> values_in(const Stmt& s, bool masked) {
+  if (auto* x = std::get_if<Map>(&s.node)) return {value_in(*x, masked)};
+  if (auto* x = std::get_if<Reduce>(&s.node)) return {value_in(*x, masked)};
+  if (auto* x = std::get_if<Rank>(&s.node)) {
+    std::vector<Expr> all{x->value, x->at};
+    if (masked && x->present) all.push_back(x->present);
+    return all;
+  }
+  return {};
+}
+
 std::vector<Sym> domain(const TileKernel& k, const Stmt& s) {
   struct {
     const TileKernel& k;
@@ -69,6 +80,11 @@ std::vector<Sym> domain(const TileKernel& k, const Stmt& s) {
     std::vector<Sym> operator()(const Map& x) const { return k.tile(x.tile).axes; }
     std::vector<Sym> operator()(const Dot& x) const { return axes_union(k.tile(x.tile).axes, x.axes); }
     std::vector<Sym> operator()(const Reduce& x) const { return axes_union(k.tile(x.tile).axes, x.axes); }
+    std::vector<Sym> operator()(const Rank& x) const {
+      std::vector<Sym> axes = k.tile(x.keys).axes;
+      std::erase(axes, x.rank);
+      return axes_union(axes, {x.axis});
+    }
     std::vector<Sym> operator()(const Loop&) const { return {}; }
     std::vector<Sym> operator()(const When&) const { return {}; }
   } of{k};
@@ -104,6 +120,11 @@ std::vector<Sym> reads(const TileKernel& k, const Stmt& s, bool plain, bool mask
   if (auto* x = std::get_if<Map>(&s.node)) return of_values(*x);
   if (auto* x = std::get_if<Reduce>(&s.node))
     return axes_union(of_values(*x), x->accumulate ? std::vector<Sym>{x->tile} : std::vector<Sym>{});
+  if (auto* x = std::get_if<Rank>(&s.node)) {
+    std::vector<Sym> found{x->keys, x->indices};
+    for (Expr e : values_in(s, masked)) found = axes_union(found, of_expr(e));
+    return found;
+  }
   if (auto* x = std::get_if<Dot>(&s.node)) {
     std::vector<Sym> found = axes_union({x->a}, {x->b});
     if (masked) found = axes_union(found, of_expr(x->present));
@@ -121,10 +142,17 @@ Sym written(const Stmt& s) {
     Sym operator()(const Map& x) const { return x.tile; }
     Sym operator()(const Dot& x) const { return x.tile; }
     Sym operator()(const Reduce& x) const { return x.tile; }
+    Sym operator()(const Rank& x) const { return x.keys; }
     Sym operator()(const Loop&) const { return {}; }
     Sym operator()(const When&) const { return {}; }
   } of;
   return std::visit(of, s.node);
+}
+
+std::vector<Sym> all_written(const Stmt& s) {
+  if (auto* x = std::get_if<Rank>(&s.node)) return {x->keys, x->indices};
+  const Sym tile = written(s);
+  return tile ? std::vector<Sym>{tile} : std::vector<Sym>{};
 }
 
 const Body* inner_body(const Stmt& s) {

@@ -79,6 +79,15 @@ struct Reduce {
   Expr masked;
   bool accumulate = false;
 };
+/// Sorted lists take in pairs: of each list and the pairs (value, at) along `axis` together the first remain, as many as the list is long, in the
+/// order of stands_before (derive/state.h). `keys` and `indices` hold the two sides along `rank`; value, at and present are free of it. In masked
+/// segments only pairs where `present` holds are taken in (null: all).
+struct Rank {
+  Sym keys, indices;
+  Sym rank, axis;
+  Expr value, at;
+  Expr present;
+};
 /// One range of chunk numbers, masked or plain. `stop`: elements of the axis from there on are absent for the whole block (null: not known).
 struct Segment {
   Expr lo, hi;
@@ -101,10 +110,10 @@ struct When {
 };
 
 // One list generates dispatch.
-#define TW_TILE_STMTS(X) X(Load) X(Store) X(Map) X(Dot) X(Reduce) X(Loop) X(When)
+#define TW_TILE_STMTS(X) X(Load) X(Store) X(Map) X(Dot) X(Reduce) X(Rank) X(Loop) X(When)
 
 struct Stmt {
-  std::variant<Load, Store, Map, Dot, Reduce, Loop, When> node;
+  std::variant<Load, Store, Map, Dot, Reduce, Rank, Loop, When> node;
   std::string comment;  ///< from the derivation, printed behind the statement
 };
 
@@ -114,7 +123,7 @@ struct HostScalar {
   Expr value;
 };
 
-/// An array between kernels (split parts; f32 or f64), or one that the host fills (ChunkTable; i64). Row-major over axes.
+/// An array between kernels (split parts; f32, f64, i64 for indices of lists), or one that the host fills (ChunkTable; i64). Row-major over axes.
 struct Workspace {
   Sym sym;
   std::vector<Sym> axes;

@@ -32,6 +32,7 @@ bool mask_matters(const Body& body) {
     if (const Reduce* x = std::get_if<Reduce>(&s.node))
       matters = matters || (x->masked && x->masked != x->value);
     if (const Dot* x = std::get_if<Dot>(&s.node)) matters = matters || x->present;
+    if (const Rank* x = std::get_if<Rank>(&s.node)) matters = matters || x->present;
   });
   return matters;
 }
@@ -208,6 +209,19 @@ class KernelMapper {
     r.value = bake(value_in(x, masked));
     r.accumulate = x.accumulate;
     r.frame = frame(axes_union(tile.axes, x.axes));
+    add(ops, std::move(r), comment);
+  }
+
+  void lower(const Rank& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {
+    RankOp r;
+    r.keys = x.keys;
+    r.indices = x.indices;
+    r.rank = x.rank;
+    r.axis = x.axis;
+    r.value = bake(x.value);
+    r.at = bake(x.at);
+    if (masked && x.present) r.present = bake(x.present);
+    r.frame = frame(axes_union(k_.tile(x.keys).axes, {x.axis}));
     add(ops, std::move(r), comment);
   }
 

@@ -94,6 +94,11 @@ struct Collector {
     expr(x.value);
     frame(x.frame);
   }
+  void visit(const RankOp& x) {
+    exprs({x.value, x.at});
+    expr(x.present);
+    frame(x.frame);
+  }
   template <class T>
   void visit(const T&) {}  // waiting and asynchronous ops do not occur
 };

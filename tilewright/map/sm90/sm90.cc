@@ -6,6 +6,7 @@
 #include "tilewright/map/placement.h"
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/support/error.h"
+#include "tilewright/tile/statements.h"
 
 namespace tilewright {
 namespace hopper {
@@ -37,6 +38,9 @@ struct LiteralSizes {
   void operator()(Map& s) const { s.value = (*this)(s.value), s.masked = (*this)(s.masked); }
   void operator()(Dot& s) const { s.present = (*this)(s.present); }
   void operator()(Reduce& s) const { s.value = (*this)(s.value), s.masked = (*this)(s.masked); }
+  void operator()(Rank& s) const {
+    s.value = (*this)(s.value), s.at = (*this)(s.at), s.present = (*this)(s.present);
+  }
   void operator()(Loop& s) const {
     for (Segment& g : s.segments) g.lo = (*this)(g.lo), g.hi = (*this)(g.hi), g.stop = (*this)(g.stop);
     (*this)(s.body);
@@ -51,6 +55,13 @@ struct LiteralSizes {
 MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel& k, const Machine& m,
                         LayoutClass layout, const LiteralSizes& literal_sizes,
                         std::vector<LayoutGuard>& guards) {
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    if (auto* x = std::get_if<Rank>(&s.node))
+      throw UserError(
+          p.axis(x->rank).span,
+          fmt::format("sorted lists along `{}` are not mapped to {} yet", x->rank.written(), m.name),
+          "count ranks (program/elaborate.h, with_counted_ranks), or use --target cpu");
+  });
   Context c{p, t, k, m, layout, {}, {}, 0, 1, -1, 0, false, {}, {}, {}, {}, {}, {}, {}, {}};
   literal_sizes(c.kernel.body);
   for (KernelAxis& a : c.kernel.inner) literal_sizes(a);

@@ -261,6 +261,7 @@ std::vector<Sym> tiles_written(const Stmt& s) {
     std::vector<Sym> operator()(const Map& x) const { return {x.tile}; }
     std::vector<Sym> operator()(const Dot& x) const { return {x.tile}; }
     std::vector<Sym> operator()(const Reduce& x) const { return {x.tile}; }
+    std::vector<Sym> operator()(const Rank& x) const { return {x.keys, x.indices}; }
     std::vector<Sym> operator()(const Loop& x) const { return all(x.body); }
     std::vector<Sym> operator()(const When& x) const { return all(x.body); }
     static std::vector<Sym> all(const Body& body) {
@@ -300,6 +301,10 @@ std::vector<Sym> tiles_read(const Context& c, const Stmt& s) {
     void operator()(const Reduce& x) const {
       if (x.accumulate) out.push_back(x.tile);
       read(x.value), read(x.masked);
+    }
+    void operator()(const Rank& x) const {
+      out.insert(out.end(), {x.keys, x.indices});
+      read(x.value), read(x.at), read(x.present);
     }
     void operator()(const Loop& x) const { all(x.body); }
     void operator()(const When& x) const {
