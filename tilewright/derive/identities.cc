@@ -6,6 +6,7 @@
 
 #include "tilewright/derive/check.h"
 #include "tilewright/derive/normal_form.h"
+#include "tilewright/program/elaborate.h"
 
 namespace tilewright::derivation {
 namespace {
@@ -34,26 +35,22 @@ class Identities {
       same_point(a);
       composition(a);
     }
-<<<<<<< HEAD
     for (size_t k = 0; k < state_.points.size(); ++k) merged_point(k);
     for (size_t a = 0; a < state_.components.size(); ++a)
       if (!chosen(a) && !state_.components[a].listed()) merged(a);
     for (size_t a = 0; a < state_.components.size(); ++a)
       if (!chosen(a) && !state_.components[a].listed()) merged_with_nothing(a);
+    for (size_t a = 0; a < state_.components.size(); ++a)
+      if (state_.components[a].combine == Reducer::Topk) {
+        order(a);
+        increasing(a);
+      }
     for (Identity& i : out_) {
       i.stands_for = abstract_.variables;
       for (const Side* side : {&left_, &right_})
         for (size_t k = 0; k < side->element.size(); ++k)
           i.stands_for.emplace_back(abstract_.variables[k].first, side->element[k].second->sym);
     }
-=======
-    for (size_t a = 0; a < state_.components.size(); ++a)
-      if (state_.components[a].combine == Reducer::Topk) {
-        order(a);
-        increasing(a);
-      }
-    for (Identity& i : out_) i.stands_for = abstract_.variables;
->>>>>>> 3ce95d5 (Carry topk and argtopk as a sorted list, in one pass)
     return std::move(out_);
   }
 
