@@ -10,9 +10,13 @@ set(TILEWRIGHT_FOLDERS "")
 set(TILEWRIGHT_PRECOMPILED <algorithm> <cmath> <cstdint> <functional> <map> <memory> <optional> <set> <string>
     <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
 
-# Options, macros and precompiled headers of the sources of tw_NAME, compiled as TARGET at LEVEL, "" or -O1.
+# Options, macros and precompiled headers of the sources of tw_NAME, compiled as TARGET at LEVEL: that of the preset
+# where it is "" or where sanitizers are on, else -O1.
 function(tw_compile_folder name target level)
   target_link_libraries(${target} PRIVATE tw_options)
+  if(TILEWRIGHT_SANITIZED)
+    set(level "")
+  endif()
   if(level AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
   endif()

@@ -115,6 +115,8 @@ TEST_P(CheckExamples, LayernormMatmul129) {
   sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 129); });
 }
 TEST_P(CheckExamples, LayernormMatmul4096) {
+  // An interpreter takes whole tiles, each of 4096 features, whatever the sizes: those of 129 features meet every edge.
+  if (on().target != Target::Cpu && !full_sweep()) return expect(layernorm_case(7, 65, 4096));
   sweep([](int64_t r, int64_t n) { return layernorm_case(r, n, 4096); });
 }
 

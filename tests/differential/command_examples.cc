@@ -20,7 +20,6 @@ std::vector<std::string> tried(const std::string& text) {
 }
 
 void check_all(const std::string& target) {
-  const std::string cache = new_folder();
   const std::string examples = std::string(TW_SOURCE_DIR) + "/examples",
                     readme = read(examples + "/README.md");
   int programs = 0;
@@ -33,7 +32,7 @@ void check_all(const std::string& target) {
     std::vector<std::string> arguments = tried(read(examples + "/" + file));
     ASSERT_FALSE(arguments.empty()) << "no `# try:` line";
     arguments.insert(arguments.begin(), {"check", "examples/" + file, "--target", target});
-    const CommandResult r = tilewright(arguments, "", {{"TILEWRIGHT_CACHE_DIR", cache}});
+    const CommandResult r = tilewright(arguments);
     EXPECT_EQ(r.status, 0) << r.out << r.err;
     EXPECT_EQ(r.err, "");
   }

@@ -30,13 +30,15 @@ void expect_definition(const std::string& text, DType dtype, const std::vector<S
   const Program p = parse_program(std::make_shared<SourceText>(SourceText{"p.tw", with_dtype(text, dtype)}));
   CompileOptions options;
   options.schedule = run.schedule;
+  std::shared_ptr<Kernel> kernel;  // made for the first sizes, run at all
   for (const SizeMap& at : sizes) {
     std::string where = std::string(name(dtype)) + " " + run.schedule;
     for (const auto& [axis, size] : at) where += fmt::format(" {}={}", axis, size);
     try {
       SessionOptions s;
       s.sizes = at;
-      Session session(p, options, s);
+      if (!kernel) kernel = std::make_shared<Kernel>(p, options);
+      Session session(p, options, s, kernel);
       session.run(0, 1);
       for (const OutputCheck& o : session.check()) {
         const Comparison& c = o.comparison;

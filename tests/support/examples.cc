@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <memory>
+#include <optional>
+#include <tuple>
 
 namespace tilewright::testing {
 
@@ -32,10 +35,34 @@ std::string CheckCase::str() const {
   return text;
 }
 
+namespace {
+
+/// A program compiled for a target: cases that differ in sizes and values alone share it, as users' runs do.
+struct Made {
+  CheckCase of;
+  Program program;
+  std::shared_ptr<Kernel> kernel;
+};
+
+/// Made for `c`; the last one made where it serves.
+const Made& made_for(const CheckCase& c, const CompileOptions& options) {
+  static std::optional<Made> last;
+  const auto key = [](const CheckCase& k) {
+    return std::tie(k.program, k.dtype, k.target, k.mapping, k.literals, k.schedule);
+  };
+  if (!last || key(last->of) != key(c)) {
+    last.reset();
+    const Program p = example(c.program, c.dtype, c.literals);
+    last = Made{c, p, std::make_shared<Kernel>(p, options)};
+  }
+  return *last;
+}
+
+}  // namespace
+
 void expect_check(const CheckCase& c) {
   SCOPED_TRACE(c.str());
   try {
-    const Program p = example(c.program, c.dtype, c.literals);
     CompileOptions options;
     options.target = c.target;
     options.mapping = c.mapping;
@@ -45,7 +72,8 @@ void expect_check(const CheckCase& c) {
     s.params = c.params;
     s.inputs = c.inputs;
     s.seed = c.seed;
-    Session session(p, options, s);
+    const Made& made = made_for(c, options);
+    Session session(made.program, options, s, made.kernel);
     session.run(0, 1);
     for (const OutputCheck& o : session.check(c.sample_above))
       EXPECT_TRUE(o.comparison.passed || (o.comparison.reason.find("exceeds") != std::string::npos &&

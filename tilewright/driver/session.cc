@@ -90,12 +90,12 @@ struct Session::Impl {
   Program program;
   CompileOptions compile;
   SessionOptions options;
-  Kernel kernel;
+  std::shared_ptr<Kernel> kernel;
   Sizes sizes;
   std::map<std::string, HostArray> inputs, outputs;
 
-  Impl(const Program& p, const CompileOptions& c, const SessionOptions& o)
-      : program(p), compile(c), options(o), kernel(p, c) {
+  Impl(const Program& p, const CompileOptions& c, const SessionOptions& o, std::shared_ptr<Kernel> k)
+      : program(p), compile(c), options(o), kernel(std::move(k)) {
     std::map<std::string, std::vector<int64_t>> shapes;
     for (const auto& [name, source] : o.inputs) {
       bool known = false;
@@ -174,7 +174,7 @@ struct Session::Impl {
     std::vector<double> times;
     for (int k = 0; k < warmup + std::max(1, repeat); ++k) {
       const auto begin = std::chrono::steady_clock::now();
-      kernel.run(in, options.params, out, options.sizes);
+      kernel->run(in, options.params, out, options.sizes);
       if (k >= warmup)
         times.push_back(
             std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
@@ -197,11 +197,11 @@ struct Session::Impl {
     for (const auto& [name, a] : inputs) in[name] = place(a);
     for (const auto& [name, a] : outputs) out[name] = place(a);
     std::vector<double> times;
-    for (int k = 0; k < warmup; ++k) kernel.run(in, options.params, out, options.sizes);
+    for (int k = 0; k < warmup; ++k) kernel->run(in, options.params, out, options.sizes);
     for (int k = 0; k < std::max(1, repeat); ++k) {
       cuda::Event begin, end;
       begin.record(nullptr);
-      kernel.run(in, options.params, out, options.sizes);
+      kernel->run(in, options.params, out, options.sizes);
       end.record(nullptr);
       times.push_back(static_cast<double>(cuda::Event::milliseconds(begin, end)));
     }
@@ -213,7 +213,7 @@ struct Session::Impl {
 
   /// Tile steps along the memory dimensions of an output, for the sample.
   std::vector<int64_t> steps_of(const Output& out) const {
-    const std::vector<Compilation>& kernels = kernel.compiled().kernels;
+    const std::vector<Compilation>& kernels = kernel->compiled().kernels;
     size_t computes = 0;
     for (size_t k = 0; k < kernels.size(); ++k)
       for (const Output& o : kernels[k].program.outputs)
@@ -231,9 +231,12 @@ struct Session::Impl {
 };
 
 Session::Session(const Program& p, const CompileOptions& c, const SessionOptions& o)
-    : impl_(std::make_unique<Impl>(p, c, o)) {}
+    : Session(p, c, o, std::make_shared<Kernel>(p, c)) {}
+Session::Session(const Program& p, const CompileOptions& c, const SessionOptions& o,
+                 std::shared_ptr<Kernel> kernel)
+    : impl_(std::make_unique<Impl>(p, c, o, std::move(kernel))) {}
 Session::~Session() = default;
-const Kernel& Session::kernel() const { return impl_->kernel; }
+const Kernel& Session::kernel() const { return *impl_->kernel; }
 const Sizes& Session::sizes() const { return impl_->sizes; }
 const std::map<std::string, HostArray>& Session::inputs() const { return impl_->inputs; }
 const std::map<std::string, HostArray>& Session::outputs() const { return impl_->outputs; }

@@ -1,6 +1,7 @@
 // A program with its inputs, ready to run and to check on any target; what the command and the tests share.
 #pragma once
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "tilewright/driver/compare.h"
@@ -37,6 +38,8 @@ struct OutputCheck {
 class Session {
  public:
   Session(const Program& p, const CompileOptions& c, const SessionOptions& o);
+  /// With a kernel made before of `p` and `c`, at the sizes of `o`.
+  Session(const Program& p, const CompileOptions& c, const SessionOptions& o, std::shared_ptr<Kernel> kernel);
   ~Session();
   const Kernel& kernel() const;
   const Sizes& sizes() const;
