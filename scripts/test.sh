@@ -18,7 +18,7 @@ say "Building the command, the library and the tests"
 compile build all
 
 if [ "${TILEWRIGHT_SANITIZE:-1}" != 0 ]; then
-  files='^(unit/(support|expr|program)_|error/program_)'
+  files='^(unit/(support|expr|program)_|error/program_errors)'
   targets=(tests_unit tests_error)
   if [ "${TILEWRIGHT_SANITIZE:-1}" = all ]; then
     files='^(unit|error|property)/'

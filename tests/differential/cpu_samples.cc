@@ -6,7 +6,7 @@
 
 #include "tests/support/cpu_run.h"
 #include "tests/support/tile_samples.h"
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 
 namespace tilewright::testing::cpu_samples_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 
 namespace tilewright::program_bindings_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 #include "tilewright/runtime/npy.h"
 
 namespace tilewright {

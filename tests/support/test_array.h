@@ -2,7 +2,7 @@
 #pragma once
 #include <random>
 
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 #include "tilewright/tile/interpreter.h"
 
 namespace tilewright::testing {

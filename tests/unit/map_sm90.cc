@@ -8,7 +8,7 @@
 #include "tests/support/tile_samples.h"
 #include "tilewright/map/interpreter.h"
 #include "tilewright/map/mapped.h"
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::testing::map_sm90_test {

@@ -1,5 +1,5 @@
 // The reference evaluator on programs written as text, against values computed here by hand-written loops.
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "tilewright/derive/state.h"
 #include "tilewright/map/mapped.h"
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 #include "tilewright/tile/interpreter.h"
 
 namespace tilewright {

@@ -79,7 +79,7 @@ using Reader = std::function<double(Sym, const std::vector<int64_t>&)>;
 
 /// Value in f64. Every free symbol must be bound (InternalError otherwise); reads go through `reader`; Reduce
 /// nodes iterate over their axes' sizes (the Size symbols must be bound). Cast rounds. For speed-critical
-/// evaluation use program/reference.h or tile/interpreter.h.
+/// evaluation use reference/reference.h or tile/interpreter.h.
 double evaluate(Expr e, const Bindings& values, const Reader& reader = {});
 /// Exact 64-bit value of an integer expression (sizes, costs, RangeSum by floor-sum where affine, else by
 /// iteration). Throws UserError "size overflows 64 bits" on overflow.

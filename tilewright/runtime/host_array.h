@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 
 namespace tilewright {
 

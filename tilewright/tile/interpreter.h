@@ -1,6 +1,6 @@
 // Runs a tile program on real data and counts every byte that crosses a level.
 #pragma once
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 #include "tilewright/tile/tile_program.h"
 
 namespace tilewright {

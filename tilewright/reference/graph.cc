@@ -1,4 +1,4 @@
-#include "tilewright/program/reference_graph.h"
+#include "tilewright/reference/graph.h"
 
 #include <algorithm>
 #include <cmath>

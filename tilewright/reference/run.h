@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "tilewright/program/reference_graph.h"
+#include "tilewright/reference/graph.h"
 
 namespace tilewright::reference {
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 
 namespace tilewright::reference {
 

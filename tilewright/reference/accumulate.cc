@@ -1,7 +1,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tilewright/program/reference_state.h"
+#include "tilewright/reference/state.h"
 
 namespace tilewright::reference {
 namespace {

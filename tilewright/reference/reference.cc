@@ -1,4 +1,4 @@
-#include "tilewright/program/reference.h"
+#include "tilewright/reference/reference.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/program/elaborate.h"
-#include "tilewright/program/reference_run.h"
+#include "tilewright/reference/run.h"
 
 namespace tilewright {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tilewright/program/reference_graph.h"
+#include "tilewright/reference/graph.h"
 
 namespace tilewright::reference {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <new>
 
-#include "tilewright/program/reference_code.h"
-#include "tilewright/program/reference_operate.h"
+#include "tilewright/reference/code.h"
+#include "tilewright/reference/operate.h"
 
 namespace tilewright::reference {
 

@@ -1,10 +1,10 @@
-#include "tilewright/program/reference_run.h"
+#include "tilewright/reference/run.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "tilewright/program/reference_state.h"
+#include "tilewright/reference/state.h"
 
 namespace tilewright::reference {
 namespace {

@@ -4,7 +4,7 @@
 // run. Level 0 runs once, level 1 once for each block, level k + 2 in each iteration of loops[k]; an instruction stands at the lowest level at
 // which its operands are known. After the innermost level the value is stored (tables without a reducer) or taken into the accumulators.
 #pragma once
-#include "tilewright/program/reference_graph.h"
+#include "tilewright/reference/graph.h"
 
 namespace tilewright::reference {
 

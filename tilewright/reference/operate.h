@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tilewright/expr/expr.h"
-#include "tilewright/program/reference_strips.h"
+#include "tilewright/reference/strips.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::reference {

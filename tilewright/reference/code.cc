@@ -1,4 +1,4 @@
-#include "tilewright/program/reference_code.h"
+#include "tilewright/reference/code.h"
 
 #include <algorithm>
 #include <cmath>
