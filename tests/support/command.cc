@@ -5,9 +5,11 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -77,6 +79,13 @@ CommandResult tilewright(const std::vector<std::string>& arguments, const std::s
   std::vector<std::string> command{command_path()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_program(command, folder, environment, signal, after_ms);
+}
+
+double number_in_json(const std::string& text, const std::string& pointer) {
+  const nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json::json_pointer at(pointer);
+  return !all.is_discarded() && all.contains(at) && all[at].is_number() ? all[at].get<double>()
+                                                                        : std::nan("");
 }
 
 std::string new_folder() {

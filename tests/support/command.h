@@ -16,6 +16,8 @@ struct CommandResult {
 CommandResult tilewright(const std::vector<std::string>& arguments, const std::string& folder = "",
                          const std::map<std::string, std::string>& environment = {}, int signal = 0,
                          int after_ms = 0);
+/// The number at `pointer` ("/counts/0/bytes") of a text in JSON; NaN where there is none.
+double number_in_json(const std::string& text, const std::string& pointer);
 /// Any program, found on PATH.
 CommandResult run_program(const std::vector<std::string>& command, const std::string& folder = "",
                           const std::map<std::string, std::string>& environment = {}, int signal = 0,
