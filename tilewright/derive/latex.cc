@@ -64,6 +64,10 @@ std::string to_latex(const Program& p, const Derivation& d) {
     }
     for (size_t k : pass.reductions) {
       const ReductionText t = readable.reduction(k);
+      for (const Refusal& r : d.refusals)
+        if (r.reduction == k)
+          out += fmt::format("\n${}$ needs a pass of its own, for ${}$ is {}.\n", t.result,
+                             readable(r.subterm), words(r.reason));
       Aligned lines;
       lines.add(fmt::format("{} = {}", t.result, t.definition), "definition");
       lines.add(t.state, "state");

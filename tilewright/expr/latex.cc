@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "tilewright/expr/node.h"
+
 namespace tilewright {
 namespace latex {
 namespace {
@@ -103,6 +105,13 @@ Text infix(Expr e, const char* op, int strength) {
   return {out, strength};
 }
 
+Text comparison(Expr e, const char* op) {
+  const auto s = sides_of(e);
+  if (!s) return infix(e, op, kCompare);
+  const char* shown = s->op == Op::Lt ? "<" : op;
+  return {fmt::format("{} {} {}", sum(s->left).text, shown, sum(s->right).text), kCompare};
+}
+
 Text reduction(Expr e) {
   std::string axes;
   for (Sym s : e->bound) axes += (axes.empty() ? "" : ", ") + latex_name(s.name());
@@ -157,10 +166,10 @@ Text print(Expr e) {
       return {fmt::format("\\begin{{cases}} {} & {} \\\\ {} & \\text{{otherwise}} \\end{{cases}}",
                           print(e.arg(1)).text, print(e.arg(0)).text, print(e.arg(2)).text),
               kMul};
-    case Op::Lt: return infix(e, "<", kCompare);
-    case Op::Le: return infix(e, "\\le", kCompare);
-    case Op::Eq: return infix(e, "=", kCompare);
-    case Op::Ne: return infix(e, "\\ne", kCompare);
+    case Op::Lt: return comparison(e, "<");
+    case Op::Le: return comparison(e, "\\le");
+    case Op::Eq: return comparison(e, "=");
+    case Op::Ne: return comparison(e, "\\ne");
     case Op::And: return e.args().empty() ? Text{"\\top"} : infix(e, "\\wedge", kLogic);
     case Op::Or: return e.args().empty() ? Text{"\\bot"} : infix(e, "\\vee", kLogic);
     case Op::Not: return {"\\neg " + print(e.arg(0)).in(kPrimary), kPrimary};
@@ -186,33 +195,31 @@ std::string latex_name(const std::string& name) {
                                               "eta",     "theta", "iota",  "kappa", "lambda",  "mu",
                                               "nu",      "xi",    "pi",    "rho",   "sigma",   "tau",
                                               "upsilon", "phi",   "chi",   "psi",   "omega"};
-  std::string base = name, above, below;
+  std::string base = name, above;
   while (!base.empty() && (base.back() == '\'' || base.back() == '*')) {
     above = (base.back() == '*' ? "^{*}" : "'") + above;
     base.pop_back();
   }
-  const auto cut = [&](size_t at, size_t skipped) {
-    if (at + skipped < base.size()) below = base.substr(at + skipped) + (below.empty() ? "" : ", ") + below;
-    base = base.substr(0, at);
-  };
-  if (const size_t at = base.find('_', 1); at != std::string::npos && at + 1 < base.size()) cut(at, 1);
-  size_t digits = base.size();
-  while (digits > 1 && isdigit(base[digits - 1])) --digits;
-  cut(digits, 0);
   const auto word = [&](const std::string& w) {
     if (w.size() == 1) return w == "_" ? std::string("\\_") : w;
     if (greek.count(w)) return "\\" + w + " ";
     std::string escaped;
     for (char c : w) escaped += c == '_' ? "\\_" : std::string(1, c);
-    return "\\mathrm{" + escaped + "}";
+    const bool numbered = w.size() > 1 && w.find_first_not_of("0123456789", 1) == std::string::npos;
+    return (numbered ? "\\mathit{" : "\\mathrm{") + escaped + "}";
   };
-  std::string out = word(base);
-  if (!below.empty()) {
-    const bool plain =
-        below.find_first_not_of("0123456789, ") == std::string::npos || below.find(',') != std::string::npos;
-    out += fmt::format("_{{{}}}", plain ? below : word(below));
+  // What follows the first `_` is the index, a part for each further one. An `_` at either end is part of the name.
+  size_t at = base.find('_', 1);
+  if (at == std::string::npos || at + 1 == base.size()) return word(base) + above;
+  std::string below;
+  for (size_t begin = at + 1; begin <= base.size();) {
+    const size_t end = std::min(base.find('_', begin), base.size());
+    const std::string part = base.substr(begin, end - begin);
+    const bool number = part.find_first_not_of("0123456789") == std::string::npos && !part.empty();
+    below += (below.empty() ? "" : ", ") + (number ? part : word(part.empty() ? "_" : part));
+    begin = end + 1;
   }
-  return out + above;
+  return fmt::format("{}_{{{}}}{}", word(base.substr(0, at)), below, above);
 }
 
 std::string to_latex(Expr e) { return latex::print(e).text; }

@@ -1,6 +1,8 @@
 // Inside of expr/ only: what is stored beside an interned node.
 #pragma once
 #include <atomic>
+#include <optional>
+#include <vector>
 
 #include "tilewright/expr/expr.h"
 
@@ -29,6 +31,14 @@ inline const NodeFacts& facts(Expr e) { return interned(e).facts; }
 
 /// Free symbols without a copy.
 const std::vector<Sym>& free_symbols_of(Expr e);
+
+/// A comparison of a sum with zero as people write it: `j <= i + n` for 0 <= i - j + n, `j < i` for 0 <= i - j - 1,
+/// `v == k` for v - k == 0. Each side holds the terms of a sum; empty: 0. nullopt: it reads best as it stands.
+struct Sides {
+  Op op;
+  std::vector<Expr> left, right;
+};
+std::optional<Sides> sides_of(Expr comparison);
 
 /// Structural order: by operator, payload and arguments; symbols by creation. Unlike operator<, it does not
 /// depend on the order in which expressions were built, so that two spellings of a program print alike.

@@ -141,38 +141,13 @@ std::string names(const std::vector<Sym>& symbols) {
   return out;
 }
 
-/// `0 op sum` with the subtracted terms on the left side: `j <= i + n` for 0 <= i - j + n, `j < i` for 0 <= i
-/// - j - 1.
-std::optional<Text> print_sides(Op op, Expr sum) {
-  if (!sum.is(Op::Add)) return std::nullopt;
-  std::vector<Expr> left, right;
-  for (Expr t : sum.args()) {
-    if (op == Op::Le && t.is_constant(-1) && sum.args().size() > 1) {
-      op = Op::Lt;
-      continue;
-    }
-    auto positive = t.is(Op::Neg) ? std::nullopt : without_minus(t);
-    (positive ? left : right).push_back(positive ? *positive : t);
-  }
-  if (left.empty() && op != Op::Lt) return std::nullopt;
-  auto side = [](const std::vector<Expr>& terms) {
-    if (terms.empty()) return std::string("0");
-    std::vector<Expr> t = terms;  // the constant last: i + 1 <= j
-    if (t[0].is(Op::Constant)) std::rotate(t.begin(), t.begin() + 1, t.end());
-    return print_sum(t).in(kAdd);
-  };
-  if (op == Op::Eq || op == Op::Ne) std::swap(left, right);
-  return Text{side(left) + " " + name(op) + " " + side(right), kCompare};
+std::string print_side(const std::vector<Expr>& terms) {
+  return terms.empty() ? "0" : print_sum(terms).in(kAdd);
 }
 
 Text print_comparison(Expr e) {
-  Expr a = e.arg(0), b = e.arg(1);
-  if ((e.is(Op::Le) || e.is(Op::Lt)) && a.is_constant(0)) {
-    if (auto t = print_sides(e.op(), b)) return *t;
-  }
-  if ((e.is(Op::Eq) || e.is(Op::Ne)) && b.is_constant(0)) {
-    if (auto t = print_sides(e.op(), a)) return *t;
-  }
+  if (const auto s = sides_of(e))
+    return {print_side(s->left) + " " + name(s->op) + " " + print_side(s->right), kCompare};
   return infix(e, name(e.op()), kCompare, kAdd, kAdd);
 }
 
@@ -235,6 +210,28 @@ Text print(Expr e) {
 }
 
 }  // namespace
+
+std::optional<Sides> sides_of(Expr e) {
+  const bool order = e.is(Op::Le) || e.is(Op::Lt), equality = e.is(Op::Eq) || e.is(Op::Ne);
+  if (!(order && e.arg(0).is_constant(0)) && !(equality && e.arg(1).is_constant(0))) return std::nullopt;
+  const Expr sum = e.arg(order ? 1 : 0);
+  if (!sum.is(Op::Add)) return std::nullopt;
+  Sides s{e.op(), {}, {}};
+  for (Expr t : sum.args()) {
+    if (s.op == Op::Le && t.is_constant(-1) && sum.args().size() > 1) {
+      s.op = Op::Lt;
+      continue;
+    }
+    const auto positive = t.is(Op::Neg) ? std::nullopt : without_minus(t);
+    (positive ? s.left : s.right).push_back(positive ? *positive : t);
+  }
+  if (s.left.empty() && s.op != Op::Lt) return std::nullopt;
+  for (std::vector<Expr>* side : {&s.left, &s.right})  // the constant last: i + 1 <= j
+    if (!side->empty() && side->front().is(Op::Constant))
+      std::rotate(side->begin(), side->begin() + 1, side->end());
+  if (equality) std::swap(s.left, s.right);
+  return s;
+}
 
 std::string to_string(Expr e) { return e ? print(e).text : "(null)"; }
 
