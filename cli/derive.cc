@@ -28,7 +28,10 @@ void add_derive(CLI::App& app, int& status) {
   verb->add_option(
           "--smt", proofs->folder,
           "write the identities into this folder as SMT-LIB files, on which any solver must answer unsat")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check([](const std::string& folder) {
+        return folder.empty() || folder[0] == '-' ? "name a folder" : std::string();
+      });
   add_examples(*verb, {"tilewright derive examples/layernorm_matmul.tw",
                        "tilewright derive examples/pf_causal.tw --json",
                        "tilewright derive examples/layernorm_matmul.tw --prove --smt proofs",
@@ -46,7 +49,7 @@ void add_derive(CLI::App& app, int& status) {
         Compilation& kernel = c.kernels[k];
         if (!proofs->folder.empty())
           write_smt(kernel.elaborated, kernel.derivation, proofs->folder,
-                    c.several() ? p.name + "-" + c.name_of(k) : p.name);
+                    c.several() ? fmt::format("{}-kernel{}", p.name, k + 1) : p.name);
         if (!proofs->z3) continue;
         Progress progress("proving by z3");
         proved = prove_by_z3(kernel.elaborated, kernel.derivation) && proved;

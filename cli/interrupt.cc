@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tilewright/runtime/cache.h"
+#include "tilewright/runtime/process.h"
 
 namespace tilewright::cli {
 
@@ -16,13 +17,14 @@ void stop_on_signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
-  // Threads made later inherit the mask, so only the thread below receives them; programs that are started do not (runtime/compile.cc clears it).
+  // Threads made later inherit the mask, so only the thread below receives them; programs that are started do (runtime/process.cc clears it).
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals] {
     int signal = 0;
     while (sigwait(&signals, &signal) != 0) {
     }
     if (isatty(2)) (void)!write(2, "\n", 1);
+    stop_commands();
     remove_temporaries();
     std::_Exit(128 + signal);
   }).detach();

@@ -70,6 +70,28 @@ TEST_F(CommandErrors, ProofsWithoutAProver) {
       "name it in the environment variable TILEWRIGHT_Z3\n");
   EXPECT_EQ(refused({"derive", "s.tw", "--smt", "s.tw/proofs"}),
             "error: cannot write s.tw/proofs/s-1.smt2\n  help: give --smt a folder that can be written to\n");
+  EXPECT_EQ(refused({"derive", "s.tw", "--smt", ""}),
+            "error: --smt: name a folder\n  help: see tilewright derive --help\n");
+  const CommandResult option = tilewright({"derive", "s.tw", "--smt", "--json"}, folder);
+  EXPECT_EQ(option.status, 2);
+  EXPECT_NE(option.out.find("--smt: name a folder"), std::string::npos) << option.out;
+  EXPECT_EQ(list(folder), std::vector<std::string>{"s.tw"});
+  write(folder + "/astray", "#!/bin/sh\necho a b\necho c\n");
+  std::filesystem::permissions(folder + "/astray", std::filesystem::perms::owner_all);
+  const CommandResult astray =
+      tilewright({"derive", "s.tw", "--prove"}, folder, {{"TILEWRIGHT_Z3", "./astray"}});
+  EXPECT_EQ(astray.status, 2);
+  EXPECT_NE(astray.err.find("error: `./astray` answered 0 of "), std::string::npos) << astray.err;
+  EXPECT_NE(
+      astray.err.find("checks, and said: a b\n  help: name a z3 in the environment variable TILEWRIGHT_Z3\n"),
+      std::string::npos)
+      << astray.err;
+  const CommandResult homeless = tilewright({"derive", "s.tw", "--prove"}, folder, {{"TMPDIR", "none"}});
+  EXPECT_EQ(homeless.status, 2);
+  EXPECT_EQ(
+      homeless.err,
+      "error: no temporary folder can be made under none\n  help: free some space, or set TMPDIR to a folder "
+      "that can be written\n");
   // A prover that proves nothing: what it says stands in the text, and the status is 1.
   write(folder + "/doubter",
         "#!/bin/sh\ngrep '^(echo' \"$3\" | sed 's/(echo \"\\(.*\\)\")/\\1\\nunknown/'\n");

@@ -305,6 +305,19 @@ TEST_F(Command, CtrlCLeavesNothingBehind) {
       SIGINT, 400);
   EXPECT_EQ(r.status, 130) << r.err;
   EXPECT_EQ(list(place), (std::vector<std::string>{"s.tw", "slow", "slow.tw"}));
+  // While a prover works: it ends too.
+  write(place + "/prover", "#!/bin/sh\necho $$ > " + place + "/pid\nsleep 20\n");
+  std::filesystem::permissions(place + "/prover", std::filesystem::perms::owner_all);
+  EXPECT_EQ(tilewright({"derive", "s.tw", "--prove"}, place,
+                       {{"TMPDIR", temporary}, {"TILEWRIGHT_Z3", place + "/prover"}}, SIGTERM, 400)
+                .status,
+            128 + SIGTERM);
+  std::string prover = read(place + "/pid");
+  ASSERT_FALSE(prover.empty());
+  prover.pop_back();
+  const std::string words = "/proc/" + prover + "/cmdline";  // empty once it has ended
+  for (int k = 0; k < 100 && !read(words).empty(); ++k) usleep(10000);
+  EXPECT_EQ(read(words), "");
   const std::vector<std::string> left = list(temporary);
   EXPECT_TRUE(left.empty() || left == std::vector<std::string>{"cache"}) << left[0];
 }

@@ -1,8 +1,7 @@
 #include "tilewright/driver/prove.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "tilewright/runtime/cache.h"
 #include "tilewright/runtime/process.h"
 #include "tilewright/support/error.h"
 
@@ -18,34 +18,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that is gone when its owner is.
-struct Temporary {
-  std::string path;
-  explicit Temporary(const std::string& text) {
-    path = (fs::temp_directory_path() / "tilewright-XXXXXX").string();
-    const int fd = mkstemp(path.data());
-    if (fd >= 0) close(fd);
-    if (fd < 0 || !(std::ofstream(path) << text).flush())
-      throw UserError(Span{}, fmt::format("cannot write {}", path),
-                      "free some space there, or name another folder in TMPDIR");
-  }
-  ~Temporary() { unlink(path.c_str()); }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-};
-
 std::string z3() {
   const char* named = std::getenv("TILEWRIGHT_Z3");
   return named != nullptr && *named != 0 ? named : "z3";
+}
+
+std::string first_line(const std::string& text) {
+  const std::string line = text.substr(0, std::min(text.find('\n'), size_t{200}));
+  return line.empty() ? "nothing" : line;
 }
 
 }  // namespace
 
 std::vector<Check> ask_z3(const SmtFile& file) {
   constexpr int milliseconds = 10000;
-  const Temporary script(file.text);
+  static std::atomic<int> asked{0};
+  const std::string script = fmt::format("{}/{}.smt2", temporary_folder(), asked++);
+  if (!write_file_atomically(script, {file.text.begin(), file.text.end()}))
+    throw UserError(Span{}, fmt::format("{} cannot be written", script),
+                    "free some space, or set TMPDIR to a folder that can be written");
   std::string answers;
-  const int status = run_command({z3(), "-smt2", fmt::format("-t:{}", milliseconds), script.path}, answers);
+  const int status = run_command({z3(), "-smt2", fmt::format("-t:{}", milliseconds), script}, answers);
+  std::error_code ignored;
+  fs::remove(script, ignored);
   if (status == -1 || status == 127)
     throw UserError(
         Span{}, fmt::format("z3 cannot be started: `{}`", z3()),
@@ -61,7 +56,11 @@ std::vector<Check> ask_z3(const SmtFile& file) {
       out.back().detail = out.back().passed ? "" : line;
     }
   }
-  TW_CHECK(out.size() == file.checks.size(), fmt::format("z3 did not answer every check: {}", answers));
+  if (out.size() != file.checks.size())
+    throw UserError(Span{},
+                    fmt::format("`{}` answered {} of {} checks, and said: {}", z3(), out.size(),
+                                file.checks.size(), first_line(answers)),
+                    "name a z3 in the environment variable TILEWRIGHT_Z3");
   return out;
 }
 

@@ -218,12 +218,14 @@ const std::string& temporary_folder() {
     std::string path;
     pid_t owner;
     Folder() : owner(getpid()) {
-      std::string pattern = (fs::temp_directory_path() / "tilewright-XXXXXX").string();
-      if (mkdtemp(pattern.data()) == nullptr) {
-        throw UserError(
-            Span{},
-            fmt::format("no temporary folder can be made under {}", fs::temp_directory_path().string()),
-            "free some space, or set TMPDIR to a folder that can be written");
+      std::error_code none;
+      fs::path under = fs::temp_directory_path(none);
+      const char* named = std::getenv("TMPDIR");
+      if (none) under = named != nullptr ? named : "/tmp";
+      std::string pattern = (under / "tilewright-XXXXXX").string();
+      if (none || mkdtemp(pattern.data()) == nullptr) {
+        throw UserError(Span{}, fmt::format("no temporary folder can be made under {}", under.string()),
+                        "free some space, or set TMPDIR to a folder that can be written");
       }
       path = pattern;
       std::lock_guard lock(temporaries().mutex);

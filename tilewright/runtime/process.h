@@ -9,4 +9,7 @@ namespace tilewright {
 /// when a signal ended it, -1 when it could not be started.
 int run_command(const std::vector<std::string>& command, std::string& log);
 
+/// Ends the commands that run, and what they have started. None can be started afterwards: for a process that ends.
+void stop_commands();
+
 }  // namespace tilewright
