@@ -140,6 +140,7 @@ class Builder {
     return collected_.emplace(d.sym, Named{d.axes, value}).first->second;
   }
 
+  /// As deep as expressions are written: what nests less has frames of its own.
   Expr visit(Expr e) {
     if (e.args().empty() && !e.is(Op::Read)) return e;
     auto it = memo_.find(e.get());
@@ -159,7 +160,7 @@ class Builder {
   }
 
   /// Definitions are looked through. One that rounds stays a read, unless its value holds results.
-  Expr visit_read(Expr e) {
+  [[gnu::noinline]] Expr visit_read(Expr e) {
     Expr r = with_args(e, visited(e));
     const Definition* d = program_.definition(r->sym);
     if (!d) return r;
@@ -207,7 +208,7 @@ class Builder {
     return out;
   }
 
-  Expr visit_reduction(Expr e) {
+  [[gnu::noinline]] Expr visit_reduction(Expr e) {
     std::vector<Sym> bound = e->bound;
     Expr body = e.arg(0);
     if (!contains(bound, axis_) && !depends_on(body, axis_)) {
@@ -290,7 +291,7 @@ class Builder {
   }
 
   /// An element of the sorted list of what is present.
-  Expr visit_ranked(Expr e, Expr written) {
+  [[gnu::noinline]] Expr visit_ranked(Expr e, Expr written) {
     const RankedBody raw = ranked_body(e);
     const Sym rank = e.arg(1)->sym;
     const Expr present = raw.present ? with_decided_guards(simplify(visit(raw.present))) : truth();

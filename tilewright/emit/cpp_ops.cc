@@ -206,10 +206,19 @@ void CppKernel::op(const ReduceOp& x) {
     if (print_.axis(a)) out_.close();
 }
 
-/// Element after element: most stand behind the last of the list, which one comparison tells.
+/// Elements are compared with the last of their list, a vector at a time where they lie side by side; most stand behind it.
 void CppKernel::op(const RankOp& x) {
   const Buffer &keys = kernel_.buffer(x.keys), &indices = kernel_.buffer(x.indices);
   begin(x.frame, {});
+  Sym lane;
+  if (x.at == Expr(x.axis) && print_.axis(x.axis) && !panel_of(x.axis) && extents_[x.axis] >= width_) {
+    const cpu::Operand none;
+    const Expr all = x.present ? select(x.present, x.value, 0) : x.value;
+    lane = cpu::vector_axis(none, {x.axis}, operands(all), extents_);
+    begin(x.frame, lane);
+    if (!print_.at_one_stride(all)) lane = {};
+  }
+  begin(x.frame, lane);
   const std::string length = print_.axis(x.rank)->extent;
   std::vector<CppAxis> places;
   for (const AxisFrame& f : x.frame)
@@ -217,12 +226,14 @@ void CppKernel::op(const RankOp& x) {
       places.push_back(*a);
       if (f.axis == x.rank) places.back().var = "0";
     }
-  print_.begin(places, {}, 0, width_);
+  print_.begin(places, lane, 0, width_);
   std::vector<Sym> loops;
   for (Sym a : scalar_axes(keys, {}))
     if (a != x.rank && print_.axis(a)) loops.push_back(a);
   for (Sym a : loops) open_axis(a);
-  if (print_.axis(x.axis))
+  if (lane)
+    open_vectors(lane);
+  else if (print_.axis(x.axis))
     open_axis(x.axis);
   else
     out_.open("");
@@ -230,11 +241,29 @@ void CppKernel::op(const RankOp& x) {
   const auto text = [&](Expr e, CKind kind) {
     return in_step(single, [&] { return print_.value_text(e, kind); });
   };
-  if (x.present) out_.open(fmt::format("if ({})", text(x.present, CKind::Boolean)));
-  const std::string key = text(x.value, CKind::Real), index = text(x.at, CKind::Integer);
-  out_.line(fmt::format("rank_in({}, {}, {}, {}, {}, {}, {});", pointer(keys), print_.step(keys, x.rank),
-                        pointer(indices), print_.step(indices, x.rank), length, key, index));
-  if (x.present) out_.close();
+  const auto insert = [&](const std::string& key, const std::string& index) {
+    out_.line(fmt::format("rank_in({}, {}, {}, {}, {}, {}, {});", pointer(keys), print_.step(keys, x.rank),
+                          pointer(indices), print_.step(indices, x.rank), length, key, index));
+  };
+  if (lane) {
+    const std::string key = names_.fresh("key"), ahead = names_.fresh("ahead");
+    out_.line(fmt::format("const vf {} = {};", key, text(x.value, CKind::Real)));
+    const std::string there = x.present ? text(x.present, CKind::Boolean) : "";
+    out_.line(fmt::format("const vm {} = ~({} < splat(({})[({} - 1) * {}])){};", ahead, key, pointer(keys),
+                          length, print_.step(keys, x.rank),
+                          there.empty() ? "" : fmt::format(" & ({})", there)));
+    out_.line(fmt::format("if (!any({})) continue;", ahead));
+    out_.open(fmt::format("for (int64 lane = 0; lane < LANES && lane < {}; ++lane)", print_.remaining()));
+    out_.open(fmt::format("if ({}[lane])", ahead));
+    insert(key + "[lane]", print_.at_lane_0([&] { return print_.integer(x.at); }) + " + lane");
+    out_.close();
+    out_.close();
+  } else {
+    if (x.present) out_.open(fmt::format("if ({})", text(x.present, CKind::Boolean)));
+    const std::string key = text(x.value, CKind::Real), index = text(x.at, CKind::Integer);
+    insert(key, index);
+    if (x.present) out_.close();
+  }
   out_.close();
   for (size_t k = 0; k < loops.size(); ++k) out_.close();
 }

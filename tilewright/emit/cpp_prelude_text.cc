@@ -142,7 +142,7 @@ INLINE bool stands_before(real key, int64 index, real other_key, int64 other_ind
 //@ rank_in
 // A pair into a sorted list of n, whose last drops out.
 INLINE void rank_in(real* keys, int64 key_step, int64* indices, int64 index_step, int64 n, real key, int64 index) {
-  if (key < keys[(n - 1) * key_step] && indices[(n - 1) * index_step] >= 0) return;
+  if (key < keys[(n - 1) * key_step]) return;
   int64 to = n;
   for (; to > 0 && stands_before(key, index, keys[(to - 1) * key_step], indices[(to - 1) * index_step]); --to) {
     if (to == n) continue;
