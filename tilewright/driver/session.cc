@@ -256,7 +256,7 @@ std::vector<OutputCheck> Session::check(double sample_above) {
   if (rounds_intermediates(p))
     beside_ties.emplace(p, impl_->sizes, views, impl_->options.params, Precision::ties);
   std::optional<Evaluator> by_keys;
-  if (const auto q = ranked_by_keys(p, impl_->kernel.compiled()))
+  if (const auto q = ranked_by_keys(p, impl_->kernel->compiled()))
     by_keys.emplace(*q, impl_->sizes, views, impl_->options.params, Precision::f64);
   std::vector<OutputCheck> checks;
   for (const Output& out : p.outputs) {
