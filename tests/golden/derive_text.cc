@@ -23,6 +23,7 @@ TEST(DeriveText, Unsafe) { expect_golden("derive/unsafe_softmax.txt", text(progr
 TEST(DeriveText, Refused) {
   expect_golden("derive/refused.txt", text(programs::with_earlier_maximum("round(u / r)"), "j"));
 }
+TEST(DeriveText, Ranks) { expect_golden("derive/ranks.txt", text(programs::ranks, "v")); }
 
 std::string smt(const std::string& program, const std::string& axis) {
   Derived x = derived(program, axis);
@@ -30,6 +31,7 @@ std::string smt(const std::string& program, const std::string& axis) {
 }
 TEST(DeriveText, Smt) {
   expect_golden("derive/variance.smt2", smt(programs::variance, "c"));
+  expect_golden("derive/ranks.smt2", smt(programs::ranks, "v"));
   expect_golden("derive/argmax.smt2",
                 smt("axis r, c\ninput x[r, c] : f32\nk[r] = argmax[c](x)\noutput k\n", "c"));
 }
@@ -39,6 +41,8 @@ TEST(DeriveText, Latex) {
   expect_golden("derive/causal.tex", to_latex(x.program, x.d));
   Derived y = derived(programs::layernorm, "c");
   expect_golden("derive/layernorm.tex", to_latex(y.program, y.d));
+  Derived z = derived(programs::ranks, "v");
+  expect_golden("derive/ranks.tex", to_latex(z.program, z.d));
 }
 
 TEST(DeriveText, Json) {

@@ -44,6 +44,17 @@ p[r, j] = softmax[j](x)
 output p
 )";
 
+inline const std::string ranks = R"(
+axis t, v
+axis n = 8
+input x[t, v] : f32
+input len[t] : i32
+p[t, v] = softmax[v](where(v < len[t], x / 4, -inf))
+w[t, n] = topk[v -> n](p)
+c[t, n] = argtopk[v -> n](p)
+output w : f32, c : i32
+)";
+
 inline const std::string causal = R"(
 axis b, i, j
 axis d = 128, e = 64
