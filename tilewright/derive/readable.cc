@@ -231,8 +231,8 @@ ReductionText Readable::reduction(size_t k) const {
           fmt::format("{}, {} = {}", indexed(own.var, own.axes), indexed(at.var, at.axes), listed(own)));
       const std::string count = to_string(program_.axis(own.rank).size);
       t.merge.push_back(
-          latex_ ? fmt::format("{}^*,\\, {}^* = \\text{{the {} largest pairs of both sorted lists}}", keys,
-                               indices, count)
+          latex_ ? fmt::format("{}^{{*}},\\, {}^{{*}} = \\text{{the {} largest pairs of both sorted lists}}",
+                               keys, indices, count)
                  : fmt::format("{0}*, {1}* = the {2} largest pairs of ({0}_a, {1}_a) and ({0}_b, {1}_b), "
                                "merged as sorted lists",
                                keys, indices, count));
