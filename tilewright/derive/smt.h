@@ -11,7 +11,7 @@ namespace tilewright {
 /// asks whether the negation of an identity can be satisfied: `unsat` proves the identity for all real values.
 ///
 /// Everything that holds no point is a real variable. An exponential is known by instances of its laws alone: exp(a + b) = exp a · exp b,
-/// exp(−a) · exp(a) = 1, exp(a) > 0, at the terms that occur. A function of which nothing is known stands for itself. The value inf of a choice
+/// exp(−a) · exp(a) = 1, exp(a) > 0, and of what is ranked a < b ⟹ exp(a) < exp(b), at the terms that occur. A function of which nothing is known stands for itself. The value inf of a choice
 /// (argmax) is a number above all others that it is compared with.
 struct SmtFile {
   std::string text;
