@@ -21,6 +21,11 @@ class CppText {
   int depth_ = 0;
 };
 
+/// Axes of a tile other than the lane axis, slowest in memory first.
+std::vector<Sym> scalar_axes(const Buffer& b, Sym lane);
+/// "(2 * stride)": what may stand behind a multiplication.
+std::string as_factor(const std::string& text);
+
 class CppKernel {
  public:
   CppKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, DType real);
