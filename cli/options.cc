@@ -19,8 +19,8 @@ namespace {
 std::vector<std::string> split(const std::string& s, char separator) {
   std::vector<std::string> parts;
   std::istringstream in(s);
-  for (std::string part; std::getline(in, part, separator);)
-    if (!part.empty()) parts.push_back(part);
+  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+  if (parts.empty()) parts.emplace_back();
   return parts;
 }
 

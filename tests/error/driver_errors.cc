@@ -122,15 +122,30 @@ TEST(DriverErrors, Schedules) {
       "program lengths\naxis r, j\ninput x[r, j] : f32\ninput n[r] : i32 range(0, 100)\n"
       "y[r] = sum[j](where(j < n[r], x, 0))\noutput y : f32\n";
   o.schedule = "resident j=64; bounds tested";
-  EXPECT_EQ(refusal(lengths, o),
-            "<schedule>:1:1: error: a resident axis has one chunk, which is always visited\n  resident j=64; "
-            "bounds tested\n  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~\n  help: drop `bounds` or write `stream` for "
-            "`resident`\n");
+  EXPECT_EQ(
+      refusal(lengths, o),
+      "<schedule>:1:16: error: a resident axis has one chunk, which is always visited\n  resident j=64; "
+      "bounds tested\n                 ^~~~~~~~~~~~~\n  help: drop `bounds` or write `stream` for "
+      "`resident`\n");
   o.schedule = "resident j=64; split j=64";
   EXPECT_EQ(
       refusal(lengths, o),
-      "<schedule>:1:1: error: a resident axis is held whole, so it cannot be split\n  resident j=64; split "
-      "j=64\n  ^~~~~~~~~~~~~~~~~~~~~~~~~\n  help: drop `split` or write `stream` for `resident`\n");
+      "<schedule>:1:16: error: a resident axis is held whole, so it cannot be split\n  resident j=64; split "
+      "j=64\n                 ^~~~~~~~~~\n  help: drop `split` or write `stream` for `resident`\n");
+  o.schedule = "stream j=64; stages 9";
+  EXPECT_EQ(refusal(lengths, o),
+            "<schedule>:1:14: error: 9 ring slots\n  stream j=64; stages 9\n               ^~~~~~~~\n  help: "
+            "stages lies between 1 and 8\n");
+  o.schedule = "roles 2+1; stream j=64";
+  EXPECT_EQ(
+      refusal(lengths, o),
+      "<schedule>:1:1: error: roles 2+1\n  roles 2+1; stream j=64\n  ^~~~~~~~~\n  help: use 0 or 1 loading "
+      "and 1 to 4 computing groups\n");
+  o.schedule = "stream j=ü";
+  EXPECT_EQ(
+      refusal(lengths, o),
+      "<schedule>:1:10: error: unexpected character `ü` in a schedule\n  stream j=ü\n           ^\n  help: a "
+      "schedule holds words, numbers and `; = , / +`\n");
   o.schedule = "resident j=64";  // a default's split is not meant
   EXPECT_EQ(
       print(

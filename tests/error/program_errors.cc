@@ -271,7 +271,7 @@ t.tw:8:10: error: `"` is not part of the language
 
 t.tw:9:8: error: `é` is not part of the language
   h[i] = é
-         ^~
+         ^
   help: names are made of the letters a to z and A to Z, digits and `_`; other characters may stand in comments
 
 )");

@@ -108,32 +108,40 @@ std::string print(const Program& p, const std::vector<GuardedPlan>& plans) {
   return text;
 }
 
-void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
-  auto fail = [](const std::string& what, const std::string& hint) { throw UserError(Span{}, what, hint); };
+void check_plan(const Program& p, const Derivation& d, const Plan& plan,
+                const std::function<Span(const std::string& clause)>& where) {
+  auto fail = [&](const std::string& clause, const std::string& what, const std::string& hint) {
+    throw UserError(where ? where(clause) : Span{}, what, hint);
+  };
   if (plan.stream != d.cascade.axis)
-    fail(fmt::format("the plan streams over `{}`, but the state was derived over `{}`", plan.stream.name(),
+    fail("stream",
+         fmt::format("the plan streams over `{}`, but the state was derived over `{}`", plan.stream.name(),
                      d.cascade.axis.name()),
          fmt::format("write `stream {}=…`", d.cascade.axis.name()));
   if (plan.chunk < 1)
-    fail("a chunk holds at least one element", fmt::format("write `stream {}=64`", plan.stream.name()));
+    fail("stream", "a chunk holds at least one element",
+         fmt::format("write `stream {}=64`", plan.stream.name()));
   const AxisRoles roles = axis_roles(p, d);
   std::vector<Sym> seen;
   for (const Cut& c : plan.group) {
     if (contains(seen, c.axis))
-      fail(fmt::format("axis `{}` is grouped twice", c.axis.name()), "name each axis once behind `group`");
+      fail("group", fmt::format("axis `{}` is grouped twice", c.axis.name()),
+           "name each axis once behind `group`");
     seen.push_back(c.axis);
     if (!contains(roles.free, c.axis))
-      fail(fmt::format("axis `{}` cannot be grouped: it is not an axis of a result", c.axis.name()),
+      fail("group", fmt::format("axis `{}` cannot be grouped: it is not an axis of a result", c.axis.name()),
            "group axes that an output has and that are not streamed");
     if (contains(rank_axes(d), c.axis))
-      fail(fmt::format("axis `{}` cannot be grouped: a sorted list runs along it, which is kept whole",
+      fail("group",
+           fmt::format("axis `{}` cannot be grouped: a sorted list runs along it, which is kept whole",
                        c.axis.name()),
            fmt::format("drop `{}` from `group`", c.axis.name()));
     if (c.block < 1)
-      fail(fmt::format("a block of `{}` holds at least one element", c.axis.name()),
+      fail("group", fmt::format("a block of `{}` holds at least one element", c.axis.name()),
            "use a positive block size");
     if (c.piece > 0 && c.block % c.piece != 0)
-      fail(fmt::format("pieces of {} do not divide blocks of {} on axis `{}`", c.piece, c.block,
+      fail("group",
+           fmt::format("pieces of {} do not divide blocks of {} on axis `{}`", c.piece, c.block,
                        c.axis.name()),
            "choose a divisor");
   }
@@ -153,10 +161,11 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
   for (Sym a : roles.inner) whole(a, "is summed inside a chunk");
   if (plan.split > 0) {
     if (plan.resident)
-      fail("a resident axis is held whole, so it cannot be split",
+      fail("split", "a resident axis is held whole, so it cannot be split",
            "drop `split` or write `stream` for `resident`");
     if (plan.split % plan.chunk != 0)
-      fail(fmt::format("parts of {} elements are not a multiple of chunks of {}", plan.split, plan.chunk),
+      fail("split",
+           fmt::format("parts of {} elements are not a multiple of chunks of {}", plan.split, plan.chunk),
            "choose a multiple");
     for (const CascadeOutput& o : d.cascade.outputs)
       if (o.along_stream)
@@ -166,33 +175,37 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan) {
                                     p.outputs[o.output].sym.name(), plan.stream.name()),
                         "drop `split`");
     if (d.passes.size() > 1)
-      fail(fmt::format("the program needs {} passes over `{}`; only one pass can be split", d.passes.size(),
+      fail("split",
+           fmt::format("the program needs {} passes over `{}`; only one pass can be split", d.passes.size(),
                        plan.stream.name()),
            "drop `split`");
   }
   if (plan.stages < 1 || plan.stages > 8)
-    fail(fmt::format("{} ring slots", plan.stages), "stages lies between 1 and 8");
+    fail("stages", fmt::format("{} ring slots", plan.stages), "stages lies between 1 and 8");
   if (plan.loaders < 0 || plan.loaders > 1 || plan.computers < 1 || plan.computers > 4)
-    fail(fmt::format("roles {}+{}", plan.loaders, plan.computers),
+    fail("roles", fmt::format("roles {}+{}", plan.loaders, plan.computers),
          "use 0 or 1 loading and 1 to 4 computing groups");
   if (plan.bounds != BoundsBy::None && !masks_read_arrays(d))
     fail(
+        "bounds",
         "`bounds` chooses how masks that read arrays are treated, and no mask of this program reads integers "
         "or booleans of one",
         "drop `bounds`");
   if (plan.bounds != BoundsBy::None && plan.resident)
-    fail("a resident axis has one chunk, which is always visited",
+    fail("bounds", "a resident axis has one chunk, which is always visited",
          "drop `bounds` or write `stream` for `resident`");
   if (plan.guard != Guard::Always) {
     for (const Pass& pass : d.passes)
       for (const Point& point : pass.state.points) {
         if (point.kind == Point::Kind::Mean) continue;  // shifted generators always move
         if (!point.may_lag)
-          fail(fmt::format("guard {}: the point `{}` may not lag, its repair is not a bounded scale",
+          fail("guard",
+               fmt::format("guard {}: the point `{}` may not lag, its repair is not a bounded scale",
                            name(plan.guard), point.var.name()),
                "use `guard always`");
         if (plan.guard == Guard::Speculative && !point.speculative)
-          fail(fmt::format("guard speculative: the running value of `{}` appears in a result",
+          fail("guard",
+               fmt::format("guard speculative: the running value of `{}` appears in a result",
                            point.var.name()),
                "use `guard threshold`");
       }

@@ -13,6 +13,7 @@
 //   guard always|moved|threshold|speculative
 //   bounds host|tested   where a mask reads arrays: chunks to visit found on the host before the launch, or every chunk tested
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,8 @@ std::string print(const Program& p, const std::vector<GuardedPlan>& plans);
 std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target);
 
 /// Structure: every free axis of the outputs is grouped or whole, whole axes are literal, the streamed axis has a state … UserError otherwise.
-void check_plan(const Program& p, const Derivation& d, const Plan& plan);
+/// `where`: the place of the clause at fault (`stream` stands for `resident` too), where the plan was written.
+void check_plan(const Program& p, const Derivation& d, const Plan& plan,
+                const std::function<Span(const std::string& clause)>& where = {});
 
 }  // namespace tilewright

@@ -33,7 +33,9 @@ class ScheduleParser {
   Plan parse() {
     while (peek().kind != Token::Kind::End) {
       if (mark(";")) continue;
+      const Token head = peek();
       clause();
+      clauses_.at(kind_of(head)).span = Span::join(head.span, tokens_[at_ - 1].span);
       if (peek().kind != Token::Kind::End && !mark(";"))
         fail(peek().span, fmt::format("expected `;` before `{}`", peek().text), "separate clauses with `;`");
     }
@@ -43,12 +45,10 @@ class ScheduleParser {
     // What a default says of a stream does not hold for a resident axis.
     if (plan_.resident && !clauses_.count("bounds")) plan_.bounds = BoundsBy::None;
     if (plan_.resident && !clauses_.count("split")) plan_.split = 0;
-    try {
-      check_plan(p_, d_, plan_);
-    } catch (const UserError& e) {
-      if (e.diagnostics()[0].span) throw;
-      throw UserError(Span{source_, begin_, end_}, e.diagnostics()[0].what, e.diagnostics()[0].hint);
-    }
+    check_plan(p_, d_, plan_, [&](const std::string& clause) {
+      const auto it = clauses_.find(clause);
+      return it == clauses_.end() ? Span{source_, begin_, end_} : it->second.span;
+    });
     return plan_;
   }
 
@@ -86,7 +86,9 @@ class ScheduleParser {
         tokens_.push_back({Token::Kind::Mark, std::string(1, s[i]), 0, Span{source_, i, i + 1}});
         ++i;
       } else {
-        fail(Span{source_, i, i + 1}, fmt::format("unexpected character `{}` in a schedule", s[i]),
+        const std::string found = character_at(s, i);
+        fail(Span{source_, i, i + found.size()},
+             fmt::format("unexpected character `{}` in a schedule", found),
              "a schedule holds words, numbers and `; = , / +`");
       }
     }
@@ -129,10 +131,11 @@ class ScheduleParser {
     return static_cast<int>(value);
   }
 
+  static std::string kind_of(const Token& head) { return head.text == "resident" ? "stream" : head.text; }
+
   /// Each clause is given at most once; `stream` and `resident` say the same thing in two ways.
   void once(const Token& head) {
-    const std::string what = head.text == "resident" ? "stream" : head.text;
-    const auto [first, fresh] = clauses_.emplace(what, head);
+    const auto [first, fresh] = clauses_.emplace(kind_of(head), head);
     if (fresh) return;
     const Token& before = first->second;
     const std::string place = fmt::format("line {}, column {}", before.span.line(), before.span.column());
@@ -284,7 +287,7 @@ class ScheduleParser {
   SourceRef source_;
   size_t begin_, end_;  ///< of the clauses in the text
   std::vector<Token> tokens_;
-  std::map<std::string, Token> clauses_;  ///< the first of each kind
+  std::map<std::string, Token> clauses_;  ///< each kind that was given, with the whole clause's place
   size_t at_ = 0;
 };
 

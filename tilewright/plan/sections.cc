@@ -129,7 +129,8 @@ class Splitter : public Scanner {
     if (head == "kernel" || at_ >= text_.size() || text_[at_] == ';' || text_[at_] == '\n' ||
         text_[at_] == '#')
       return;
-    throw UserError(Span{source_, at_, at_ + 1}, fmt::format("expected `;` before `{}`", text_[at_]),
+    const std::string found = character_at(text_, at_);
+    throw UserError(Span{source_, at_, at_ + found.size()}, fmt::format("expected `;` before `{}`", found),
                     "separate clauses with `;`");
   }
 

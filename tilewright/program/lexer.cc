@@ -130,12 +130,11 @@ class Lexer {
     for (const auto& [spelling, hint] : foreign)
       if (text_.compare(at_, spelling.size(), spelling) == 0)
         return bad(at_ + spelling.size(), fmt::format("`{}` is not part of the language", spelling), hint);
-    size_t end = at_ + 1;  // a whole UTF-8 sequence
-    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0) == 0x80) ++end;
+    const std::string character = character_at(text_, at_);
     const unsigned char c = static_cast<unsigned char>(text_[at_]);
-    const std::string shown = c < 0x20 || c == 0x7F ? fmt::format("character {}", int(c))
-                                                    : fmt::format("`{}`", text_.substr(at_, end - at_));
-    bad(end, fmt::format("{} is not part of the language", shown),
+    const std::string shown =
+        c < 0x20 || c == 0x7F ? fmt::format("character {}", int(c)) : fmt::format("`{}`", character);
+    bad(at_ + character.size(), fmt::format("{} is not part of the language", shown),
         "names are made of the letters a to z and A to Z, digits and `_`; other characters may stand in "
         "comments");
   }

@@ -55,6 +55,12 @@ std::string shortened(const std::string& what) {
 
 }  // namespace
 
+std::string character_at(const std::string& text, size_t at) {
+  size_t end = std::min(at + 1, text.size());
+  while (end < text.size() && continues_character(text[end])) ++end;
+  return text.substr(std::min(at, end), end - std::min(at, end));
+}
+
 std::string Diagnostic::render() const {
   std::string out;
   const std::string message = shortened(what);
@@ -75,7 +81,9 @@ std::string Diagnostic::render() const {
     std::string marks;
     for (size_t k = 0; k < at && k < line.size(); ++k)
       if (!continues_character(line[k])) marks += line[k] == '\t' ? '\t' : ' ';
-    marks += "^" + std::string(length - 1, '~');
+    marks += "^";
+    for (size_t k = at + 1; k < at + length; ++k)
+      if (k >= line.size() || !continues_character(line[k])) marks += '~';
     out += fmt::format("  {}\n  {}\n", line, marks);
   }
   if (!hint.empty()) out += fmt::format("  help: {}\n", hint);

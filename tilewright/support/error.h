@@ -55,6 +55,9 @@ class InternalError : public std::logic_error {
 
 [[noreturn]] void fail_check(const char* condition, const char* file, int line, const std::string& message);
 
+/// The character of UTF-8 that begins at byte `at` of `text`, whole: what a message quotes.
+std::string character_at(const std::string& text, size_t at);
+
 /// Nearest of `known` to `name` by edit distance, or "" when none is near (distance > 1/3 of the length, at least 1; names of more than
 /// 200 letters have none).
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
