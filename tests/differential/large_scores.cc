@@ -42,6 +42,27 @@ TEST(LargeScores, Literals) {
   expect_scores("where(j <= 10 * i, S, -1e30) + (-3e38)", Target::Cpu);
 }
 
+/// The same where the row is stored: the exponents are taken once more, after the stream.
+TEST(LargeScores, RowsThatAreStored) {
+  for (const char* scores : {"S + 1e15", "S + 1e30", "S - 3e38", "S * 3 + 1e9", "S * 3 - 1e9", "1e7 - S"})
+    for (const char* schedule : {"", "stream j=16"}) {
+      SCOPED_TRACE(fmt::format("{} {}", scores, schedule));
+      const Program p = parse_program(std::make_shared<SourceText>(SourceText{
+          "rows.tw",
+          fmt::format("axis i, j\ninput S[i, j] : f32\nP[i, j] = softmax[j]({})\noutput P\n", scores)}));
+      CompileOptions options;
+      options.target = Target::Interp;
+      options.schedule = schedule;
+      SessionOptions s;
+      s.sizes = {{"i", 7}, {"j", 70}};
+      Session session(p, options, s);
+      session.run(0, 1);
+      for (const OutputCheck& c : session.check())
+        EXPECT_TRUE(c.comparison.passed) << c.comparison.reason << ", error " << c.comparison.error
+                                         << ", got " << c.got << ", expected " << c.expected;
+    }
+}
+
 /// A NaN, an infinity or a large number that is the same along j is data that shows, though it cancels over the reals.
 TEST(LargeScores, DataThatDoesNotVaryAlongTheStream) {
   for (double x : {double(NAN), double(INFINITY), -double(INFINITY), -3e38, 1e9}) {

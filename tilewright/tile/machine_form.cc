@@ -240,8 +240,12 @@ Expr MachineForm::exponential(Expr a) {
   if (a.is(Op::Add))
     if (auto common = common_scale(a.args()))
       return exp2(sum(common->terms) * scalar(simplify(common->scale * to_binary)));
+  // A number that both sides of a difference hold, u + 1e9 − max(u + 1e9), cancels before anything is scaled.
+  const std::vector<Expr> terms = arguments(a, Op::Add);
+  const auto numbers = std::count_if(terms.begin(), terms.end(), is_scalar);
+  if (numbers > 0 && numbers + 1 < std::ssize(terms)) return exp2(sum(terms) * scalar(to_binary));
   std::vector<Expr> varying, row;
-  for (Expr t : arguments(a, Op::Add)) {
+  for (Expr t : terms) {
     Expr scaled = simplify(t * to_binary);
     // A sum that stays a factor (of log2 e) takes it into each of its terms.
     (fewer_axes(t) ? row : varying).push_back(scaled);
