@@ -103,11 +103,20 @@ struct Collector {
   void visit(const T&) {}  // waiting and asynchronous ops do not occur
 };
 
+/// Does a product walk over the rows of a tensor and take a part of each, a row for each step of what it sums? Rows of a
+/// power of two bytes then share the sets of every cache, and each group of columns meets all of them again.
+bool strides_across(const TileKernel& k, const ProductAxes& product, const View& view) {
+  const auto moves = [&](Expr index) { return depends_on(index, product.inner); };
+  return product.row && k.axis(product.row).kind != KernelAxis::Kind::Whole &&
+         std::any_of(view.index.begin(), view.index.end(), moves) && !moves(view.index.back());
+}
+
 }  // namespace
 
 std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const Lanes& lanes) {
   std::map<Sym, View> views;
   std::set<Sym> refused;
+  std::vector<ProductAxes> products;
   for_each_stmt(k.body, [&](const Stmt& s) {
     if (const Load* l = std::get_if<Load>(&s.node)) {
       const Tile& tile = k.tile(l->tile);
@@ -119,8 +128,14 @@ std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const La
     }
     if (Sym out = written(s)) refused.insert(out);
     if (const Dot* d = std::get_if<Dot>(&s.node))
-      if (const auto product = product_axes(lanes, k, *d)) refused.insert(product->lanes);
+      if (const auto product = product_axes(lanes, k, *d)) {
+        refused.insert(product->lanes);
+        products.push_back(*product);
+      }
   });
+  for (const ProductAxes& product : products)
+    if (auto it = views.find(product.broadcast); it != views.end() && strides_across(k, product, it->second))
+      refused.insert(product.broadcast);
   for (Sym s : refused) views.erase(s);
   return views;
 }

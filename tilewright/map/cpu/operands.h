@@ -10,7 +10,7 @@ struct View {
 };
 
 /// Tiles that need no copy: loaded from one place, with indices affine in their axes and proved inside, in the element type in which the kernel
-/// computes, and not the lanes operand of a product (which must be packed).
+/// computes, and neither the lanes operand of a product (which must be packed) nor one whose rows it would cross again and again.
 std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const Lanes& lanes);
 
 /// The argument list of a kernel: pointers, strides, sizes, scalars, each in the order of the program.
