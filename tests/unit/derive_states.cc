@@ -231,6 +231,67 @@ TEST(States, IndexOfTheMaximum) {
   expect_all_passed(x);
 }
 
+/// One state of one pass, whose components are named so; every check passed.
+void expect_one_pass(const std::string& body, const std::vector<std::string>& held) {
+  Derived x = derived(
+      "axis r, j, d\ninput x[r, j] : f32\ninput y[r, j] : f32\ninput z[j] : f32\ninput Q[r, d] : f32\n"
+      "input K[j, d] : f32\n" +
+          body,
+      "j");
+  ASSERT_EQ(x.d.passes.size(), 1u) << body;
+  EXPECT_TRUE(x.d.refusals.empty()) << body;
+  EXPECT_EQ(components(x.state()), sorted(held)) << body;
+  expect_all_passed(x);
+}
+
+TEST(States, TheIndexOfAMaximumOfWhatRises) {
+  expect_one_pass("a[r] = sum[j](y)\nk[r] = argmax[j](x * (1 + abs(a)) + a)\noutput k\n",
+                  {"a[r] sum y", "k[r] min where(x == m or not x <= inf, 1 + j, inf)"});
+  expect_one_pass("k[r] = argmin[j](tanh(x))\noutput k\n",
+                  {"k[r] min where(m == tanh(x) or not tanh(x) <= inf, 1 + j, inf)"});
+  Derived falls =
+      derived("axis r, j\ninput x[r, j] : f32\na[r] = sum[j](x)\nk[r] = argmax[j](x * a)\noutput k\n", "j");
+  EXPECT_EQ(falls.d.passes.size(), 2u) << "a factor of unknown sign";
+}
+
+TEST(States, ScoresShiftedByAResult) {
+  expect_one_pass("a[r] = sum[j](y)\no[r] = sum[j](softmax[j](x - a) * y)\noutput o\n",
+                  {"l[r] sum exp(x - m)", "o[r] sum y * exp(x - m)"});
+}
+
+TEST(States, ASumOverAnotherAxisKeepsWhatVariesAlongIt) {
+  expect_one_pass("a[r] = max[j](y)\no[r] = sum[j](sum[d](Q * (K - a)))\noutput o\n",
+                  {"a[r] max y", "d1[r] sum sum[d](K * Q) - rho", "n[] sum 1"});
+}
+
+TEST(States, AProductKeepsItsRange) {
+  expect_one_pass("a[r] = max[j](y)\np[r] = prod[j]((1 + 0.1 * x) * abs(a))\noutput p\n",
+                  {"a[r] max y", "n[] sum 1", "p[r] prod (10 + x) / 10"});
+}
+
+/// A maximum over fewer elements than a difference sees is −inf while the difference holds something.
+TEST(States, AMaximumThatSeesLessIsNoPoint) {
+  Derived x = derived(
+      "axis r, j\ninput x[r, j] : f32\nm[r] = max[j](where(j <= r, x, -inf))\nv[r] = sum[j]((x - m) ** "
+      "2)\noutput v\n",
+      "j");
+  ASSERT_EQ(x.state().points.size(), 1u);
+  EXPECT_EQ(x.state().points[0].kind, Point::Kind::Mean);
+  EXPECT_FALSE(x.state().points[0].present.number() == 0);
+  expect_all_passed(x);
+}
+
+TEST(States, OnePointForEachPresence) {
+  Derived x = derived(
+      "axis r, j\ninput x[r, j] : f32\ninput z[j] : f32\na[r] = max[j](x)\nb[r] = sum[j](where(x > 0, a + z, "
+      "0))\nv[] = var[j](z)\n"
+      "output a, b, v\n",
+      "j");
+  EXPECT_EQ(x.d.passes.size(), 1u);
+  EXPECT_EQ(x.state().points.size(), 2u);
+  expect_all_passed(x);
+}
+
 TEST(States, ProductsAnyAll) {
   Derived x = derived(
       "axis r, c\ninput x[r, c] : f32\na[r] = sum[c](x**2)\np[r] = prod[c]((1 + x**2) * a)\n"

@@ -25,12 +25,18 @@ bool Abstraction::holds_point(Expr e) {
 
 Expr Abstraction::variable(Expr e) {
   if (e.number()) return e;
+  e = simplify(expand(e));  // x·(x − y) is one variable however it was written
   auto [scale, rest] = [&]() -> std::pair<Expr, Expr> {  // numbers stay, so that u and u/2 are one variable
-    std::vector<Expr> numbers, others;
-    for (Expr f : factors_of(addends_of(e)[0])) (f.number() ? numbers : others).push_back(f);
-    Expr s = product_of(numbers);
-    if (s.is_constant(1) || others.empty()) return {1, e};
-    return {s, simplify(expand(e / s))};
+    for (Expr a : addends_of(e)) {
+      if (a.number()) continue;
+      std::vector<Expr> numbers;
+      for (Expr f : factors_of(a))
+        if (f.number()) numbers.push_back(f);
+      const Expr s = product_of(numbers);
+      if (s.is_constant(1)) break;
+      return {s, simplify(expand(e / s))};
+    }
+    return {1, e};
   }();
   for (auto& [known, s] : variables)
     if (known == rest) return scale * Expr(s);
@@ -50,6 +56,7 @@ Expr Abstraction::operator()(Expr e) {
   if (e.is(Op::Add) || e.is(Op::Mul)) {
     std::vector<Expr> free, args;
     for (Expr a : e.args()) (holds_point(a) ? args : free).push_back(a);
+    if (e.is(Op::Add)) free = without_points(free, args);
     for (Expr& a : args) a = (*this)(a);
     if (!free.empty()) args.push_back(variable(e.is(Op::Add) ? sum_of(free) : product_of(free)));
     return args.size() == 1 ? args[0] : make(e.op(), args);
@@ -60,6 +67,27 @@ Expr Abstraction::operator()(Expr e) {
     args.push_back(condition ? parts(a) : (*this)(a));
   }
   return with_args(e, std::move(args));
+}
+
+/// z + t − ρ of a point of z is about z, which the point moves with, and t: the addends without those of z, which join `args`.
+std::vector<Expr> Abstraction::without_points(std::vector<Expr> free, std::vector<Expr>& args) {
+  for (const Point& p : state_.points) {
+    const bool here = std::any_of(args.begin(), args.end(), [&](Expr a) {
+      for (Sym s : tensors_read(a))
+        if (s == p.var || s == p.next) return true;
+      return false;
+    });
+    for (Expr sign : {Expr(1), Expr(-1)}) {
+      const std::vector<Expr> u = addends_of(simplify(expand(sign * p.u)));
+      std::vector<Expr> rest = free;
+      size_t found = 0;
+      for (Expr a : u) found += std::erase(rest, a);
+      if (!here || found < u.size() || rest.empty()) continue;
+      args.push_back(sign * p.u);
+      free = rest;
+    }
+  }
+  return free;
 }
 
 /// A condition beside one on a point: about the same variables.

@@ -58,6 +58,7 @@ struct Abstraction {
  private:
   bool holds_point(Expr e);
   Expr variable(Expr e);
+  std::vector<Expr> without_points(std::vector<Expr> free, std::vector<Expr>& args);
   Expr parts(Expr e);
   const State& state_;
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -151,6 +152,7 @@ class Deriver {
 
   void analyse(Reduction r, NormalForm& nf) {
     const std::vector<Sym> axes = r.axes;
+    r.present = nf.settled(r.present);
     Work w;
     w.r = r;
     if (r.reducer == Reducer::Sum) {
@@ -199,6 +201,7 @@ class Deriver {
                       });
     } else if (auto chosen = choice(r, nf)) {
       w.choice = *chosen;
+      w.r.present = conjunction(w.choice.present, w.choice.condition);
     } else {
       w.peeled = peel(r.reducer, r.body, r.present, nf, signs_, size(), [&](const Leaf& l) {
         return axes_of(program_, axis_, {l.c, l.present});
@@ -218,36 +221,85 @@ class Deriver {
   }
 
   /// min of a positive value where u is at its extremum: the index of a maximum.
-  std::optional<Choice> choice(const Reduction& r, NormalForm& nf) const {
-    if (r.reducer != Reducer::Min || !nf.runs(r.present) || nf.kind(r.body) != NormalForm::Kind::C)
+  std::optional<Choice> choice(const Reduction& r, NormalForm& nf) {
+    if (r.reducer != Reducer::Min || !nf.runs(r.present) || nf.kind(r.body) != NormalForm::Kind::C ||
+        !provably_nonnegative(r.body))
       return std::nullopt;
     Choice out;
     for (Expr p : conditions_of(r.present)) {
       if (!nf.runs(p)) {
         out.present = conjunction(out.present, p);
-        continue;
-      }
-      if (out.extremum >= 0) return std::nullopt;
-      for (Expr equation : p.is(Op::Or) ? p.args() : std::vector<Expr>{p}) {
-        if (!nf.runs(equation)) continue;
-        if (!equation.is(Op::Eq) || out.extremum >= 0) return std::nullopt;
-        for (size_t k = 0; k < work_.size(); ++k) {
-          const Work& q = work_[k];
-          if (q.is_sum() || q.r.pass != r.pass || !q.peeled.plain()) continue;
-          const Leaf& leaf = q.peeled.leaves[0];
-          if (leaf.reducer != Reducer::Max && leaf.reducer != Reducer::Min) continue;
-          Expr value = read_own(q.r.result, q.r.axes);
-          bool same = (equation.arg(0) == leaf.c && equation.arg(1) == value) ||
-                      (equation.arg(1) == leaf.c && equation.arg(0) == value);
-          if (same) out.extremum = int(k);
-        }
+      } else {
+        if (out.extremum >= 0) return std::nullopt;
+        std::tie(out.extremum, out.condition) = at_extremum(p, r.pass, nf);
         if (out.extremum < 0) return std::nullopt;
       }
-      out.condition = p;
     }
-    if (out.extremum < 0 || !provably_nonnegative(r.body)) return std::nullopt;
+    if (out.extremum < 0) return std::nullopt;
     out.offset = provably_positive(r.body) ? 0 : 1;
     return out;
+  }
+
+  /// A condition that says body == extremum of body, perhaps with alternatives: the extremum of what the body rises with, and the condition
+  /// about that.
+  std::pair<int, Expr> at_extremum(Expr condition, int pass, NormalForm& nf) {
+    for (Expr equation : condition.is(Op::Or) ? condition.args() : std::vector<Expr>{condition}) {
+      if (!equation.is(Op::Eq)) continue;
+      for (size_t k = 0; k < work_.size(); ++k) {
+        const Reduction q = work_[k].r;
+        const bool extremum = q.reducer == Reducer::Max || q.reducer == Reducer::Min;
+        const Expr value = read_own(q.result, q.axes);
+        if (!extremum || q.pass != pass) continue;
+        if (equation != simplify(equal(q.body, value)) && equation != simplify(equal(value, q.body)))
+          continue;
+        const auto axes = [&](const Leaf& l) { return axes_of(program_, axis_, {l.c, l.present}); };
+        const Peeled peeled = peel(q.reducer, q.body, q.present, nf, signs_, size(), axes, Inside::Whole);
+        if (peeled.leaves.size() != 1 || peeled.leaves[0].reducer != q.reducer || !rises(peeled)) continue;
+        const auto& [sym, own, reducer, u, present] = peeled.leaves[0];
+        const int plain = plain_extremum(q.reducer, u, present, pass, q.span);
+        const Work& at = work_[size_t(plain)];
+        const Expr chosen = simplify(equal(u, read_own(at.r.result, at.r.axes)));
+        const Expr out = rewrite(condition, [&](Expr e) {
+          if (e == q.body) return u;
+          return e.is(Op::Eq) && (e.arg(0) == value || e.arg(1) == value) ? chosen : e;
+        });
+        for (Expr e : out.is(Op::Or) ? out.args() : std::vector<Expr>{out})
+          if (nf.runs(e) && e != chosen) return {-1, {}};
+        return {plain, out};
+      }
+    }
+    return {-1, {}};
+  }
+
+  /// Is it a · leaf + b with a > 0?
+  bool rises(const Peeled& p) const {
+    const Sym leaf = Sym::fresh({.name = "leaf", .kind = SymbolKind::Variable});
+    const auto line =
+        affine(rewrite(p.value,
+                       [&](Expr e) { return e.is(Op::Read) && e->sym == p.leaves[0].sym ? Expr(leaf) : e; }),
+               {leaf});
+    return line && signs_.positive(line->coefficient[0]);
+  }
+
+  /// The extremum of u itself, from which nothing is peeled: an earlier work, or a new one.
+  int plain_extremum(Reducer reducer, Expr u, Expr present, int pass, Span span) {
+    for (size_t k = 0; k < work_.size(); ++k) {
+      const Work& w = work_[k];
+      if (w.is_sum() || w.r.pass != pass || !w.peeled.plain()) continue;
+      const Leaf& leaf = w.peeled.leaves[0];
+      if (leaf.reducer == reducer && leaf.c == u && leaf.present == present) return int(k);
+    }
+    Work w;
+    w.r.reducer = reducer;
+    w.r.body = u;
+    w.r.present = present;
+    w.r.pass = pass;
+    w.r.span = span;
+    w.r.axes = axes_of(program_, axis_, {u, present});
+    w.r.result = Sym::fresh({.name = unique_name("m", names_), .kind = SymbolKind::Tile});
+    w.peeled = {read_own(w.r.result, w.r.axes), {{w.r.result, w.r.axes, reducer, u, present}}};
+    work_.push_back(std::move(w));
+    return int(work_.size()) - 1;
   }
 
   /// Rule 10: the maximum at which the exponential of `t` is held. What is left of the exponent of R goes to the coefficient.
@@ -474,25 +526,38 @@ class Deriver {
     return out;
   }
 
-  /// Where `subterm` was written: the smallest place whose value it is, else the smallest with the same operator over the same values (what
-  /// a presence condition decided is folded in the subterm), else the reduction.
+  /// Where `subterm` was written: the smallest place whose value it is; else, first inside of the reduction, the smallest with the same operator
+  /// over the same values (what a presence condition decided is folded in the subterm) or that holds it once multiplied out; else the reduction.
   Span span_of(Expr subterm, const Reduction& r) const {
-    Span best;
-    for (auto& [value, span] : written_) {
-      if (value.op() == Op::Symbol || rescaled(simplify(value)) != subterm) continue;
-      if (!best || span.end - span.begin < best.end - best.begin) best = span;
-    }
-    if (best) return best;
-    auto values = [](Expr e) {
+    const auto smallest = [&](bool inside, const auto& fits) {
+      Span best;
+      for (auto& [value, span] : written_) {
+        if (value.op() == Op::Symbol || (inside && (span.begin < r.span.begin || r.span.end < span.end)))
+          continue;
+        if (best && best.end - best.begin <= span.end - span.begin) continue;
+        if (fits(rescaled(simplify(value)))) best = span;
+      }
+      return best;
+    };
+    const auto values = [](Expr e) {
       std::vector<Sym> all = tensors_read(e);
       return std::set<Sym>(all.begin(), all.end());
     };
-    for (auto& [value, span] : written_) {
-      Expr e = rescaled(simplify(value));
-      if (e.op() != subterm.op() || values(e) != values(subterm)) continue;
-      if (!best || span.end - span.begin < best.end - best.begin) best = span;
-    }
-    return best ? best : r.span;
+    const auto same = [&](Expr e) { return e == subterm; };
+    const auto alike = [&](Expr e) { return e.op() == subterm.op() && values(e) == values(subterm); };
+    const auto holds = [&](Expr e) {
+      bool found = false;
+      rewrite(expand(e), [&](Expr x) {
+        found = found || x == subterm;
+        return x;
+      });
+      return found;
+    };
+    if (Span s = smallest(false, same)) return s;
+    if (Span s = smallest(true, alike)) return s;
+    if (Span s = smallest(true, holds)) return s;
+    if (Span s = smallest(false, alike)) return s;
+    return r.span;
   }
 
   Expr size() const {

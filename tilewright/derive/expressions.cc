@@ -229,4 +229,26 @@ Expr KeptSums::operator()(Expr x) {
   return known_[x] = out;
 }
 
+Proportion proportion(Expr u, Expr v, Sym axis) {
+  if (u == v) return {1, 0};
+  auto parts = [&](Expr e) {
+    std::vector<Expr> varying, rest;
+    for (Expr a : addends_of(e)) (depends_on(a, axis) ? varying : rest).push_back(a);
+    return std::pair{varying, sum_of(rest)};
+  };
+  auto [us, u0] = parts(u);
+  auto [vs, v0] = parts(v);
+  if (us.empty() || us.size() != vs.size()) return {};
+  auto fixed = [&](Expr e) {
+    std::vector<Expr> out;
+    for (Expr f : factors_of(e))
+      if (!depends_on(f, axis)) out.push_back(f);
+    return product_of(out);
+  };
+  Expr scale = simplify(fixed(us[0]) / fixed(vs[0]));
+  if (!provably_positive(scale) || (scale.number() && std::isinf(*scale.number()))) return {};
+  if (!provably_equal(sum_of(us), scale * sum_of(vs))) return {};
+  return {scale, simplify(u0 - scale * v0)};
+}
+
 }  // namespace tilewright::derivation

@@ -52,4 +52,11 @@ bool is_kept(Expr e);
 Expr product_of(const std::vector<Expr>& factors);
 Expr sum_of(const std::vector<Expr>& addends);
 
+/// u = scale · v + offset with scale > 0 and both free of the streamed axis; null scale where it is not.
+struct Proportion {
+  Expr scale, offset;
+  explicit operator bool() const { return bool(scale); }
+};
+Proportion proportion(Expr u, Expr v, Sym axis);
+
 }  // namespace tilewright::derivation

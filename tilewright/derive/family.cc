@@ -11,28 +11,6 @@
 
 namespace tilewright::derivation {
 
-Proportion proportion(Expr u, Expr v, Sym axis) {
-  if (u == v) return {1, 0};
-  auto parts = [&](Expr e) {
-    std::vector<Expr> varying, rest;
-    for (Expr a : addends_of(e)) (depends_on(a, axis) ? varying : rest).push_back(a);
-    return std::pair{varying, sum_of(rest)};
-  };
-  auto [us, u0] = parts(u);
-  auto [vs, v0] = parts(v);
-  if (us.empty() || us.size() != vs.size()) return {};
-  auto fixed = [&](Expr e) {
-    std::vector<Expr> out;
-    for (Expr f : factors_of(e))
-      if (!depends_on(f, axis)) out.push_back(f);
-    return product_of(out);
-  };
-  Expr scale = simplify(fixed(us[0]) / fixed(vs[0]));
-  if (!provably_positive(scale) || (scale.number() && std::isinf(*scale.number()))) return {};
-  if (!provably_equal(sum_of(us), scale * sum_of(vs))) return {};
-  return {scale, simplify(u0 - scale * v0)};
-}
-
 namespace {
 
 using Powers = std::map<int, int>;  // point -> power
@@ -181,45 +159,46 @@ class FamilyBuilder {
   }
 
   void shift_points() {
-    for (size_t k : works_) {
-      for (const Term& t : terms_[k]) {
-        for (const Shift& s : t.shifts) shift_point(s, t);
-      }
-    }
+    for (size_t k : works_)
+      for (Term& t : terms_[k])
+        for (Shift& s : t.shifts) s.point = shift_point(s, t);
   }
 
+  /// An extremum that mu reads, of u where the term is present, serves as point; else the mean of u, where what feeds mu is present.
   int shift_point(const Shift& s, const Term& t) {
-    auto known = shift_of_.find(s.u);
-    if (known != shift_of_.end()) return known->second;
     for (size_t q : works_) {
       const Work& w = all_[q];
       if (w.is_sum() || !w.peeled.plain() || !reads(s.mu, w.r.result)) continue;
       const Leaf& leaf = w.peeled.leaves[0];
-      bool extremum = leaf.reducer == Reducer::Max || leaf.reducer == Reducer::Min;
-      if (extremum && proportion(s.u, leaf.c, axis_)) return shift_of_[s.u] = point_of_extremum(q, s.u);
+      const bool extremum = leaf.reducer == Reducer::Max || leaf.reducer == Reducer::Min;
+      const bool seen = is_true(leaf.present) || leaf.present == t.present;
+      if (extremum && seen && proportion(s.u, leaf.c, axis_)) return point_of_extremum(q, s.u);
     }
     Expr present = t.present;
     for (size_t f : feeders(s.mu))
       for (const Term& x : terms_[f])
         if (x.c == s.u && !x.u) present = x.present;
-    int p = point(Point::Kind::Mean, s.u, present, "rho");
-    return shift_of_[s.u] = p;
+    return point(Point::Kind::Mean, s.u, present, "rho");
   }
 
   /// A sum that feeds a point is itself held shifted: a factor u of its terms becomes (u − rho) + rho.
   void hold_shifted() {
-    std::vector<std::pair<Expr, std::vector<size_t>>> wanted;
+    std::vector<std::pair<Shift, std::vector<size_t>>> wanted;
     for (size_t k : works_)
       for (const Term& t : terms_[k])
         for (const Shift& s : t.shifts)
-          if (state().points[size_t(shift_of_.at(s.u))].kind == Point::Kind::Mean)
-            wanted.emplace_back(s.u, feeders(s.mu));
-    for (auto& [u, works] : wanted) {
+          if (state().points[size_t(s.point)].kind == Point::Kind::Mean)
+            wanted.emplace_back(Shift{s.u, 0, 1, s.point}, feeders(s.mu));
+    for (auto& [held, works] : wanted) {
+      const std::vector<Sym>& axes = state().points[size_t(held.point)].axes;
       for (size_t k : works) {
+        const std::vector<Sym>& own = all_[k].r.axes;
+        const auto has = [&](Sym a) { return std::find(own.begin(), own.end(), a) != own.end(); };
+        if (!std::all_of(axes.begin(), axes.end(), has)) continue;  // one sum for many points
         for (Term& t : terms_[k]) {
           std::vector<Expr> rest = factors_of(t.c);
-          auto it = std::find(rest.begin(), rest.end(), u);
-          if (t.c == u) {
+          auto it = std::find(rest.begin(), rest.end(), held.u);
+          if (t.c == held.u) {
             t.c = 1;
           } else if (it != rest.end()) {
             rest.erase(it);
@@ -227,7 +206,7 @@ class FamilyBuilder {
           } else {
             continue;
           }
-          t.shifts.push_back({u, 0, 1});
+          t.shifts.push_back(held);
         }
       }
     }
@@ -237,7 +216,7 @@ class FamilyBuilder {
 
   Powers powers(const Term& t) const {
     Powers out;
-    for (const Shift& s : t.shifts) out[shift_of_.at(s.u)] += s.power;
+    for (const Shift& s : t.shifts) out[s.point] += s.power;
     return out;
   }
 
@@ -482,7 +461,7 @@ class FamilyBuilder {
     // Π (W_p + δ)^power as a polynomial in the W_p: powers -> coefficient
     std::map<Powers, Expr> polynomial{{{}, 1}};
     for (const Shift& s : t.shifts) {
-      int p = shift_of_.at(s.u);
+      int p = s.point;
       Expr delta = difference(p, s.mu, condition);
       for (int k = 0; k < s.power; ++k) {
         std::map<Powers, Expr> product;
@@ -645,7 +624,6 @@ class FamilyBuilder {
   PassState out_;
   std::map<size_t, std::vector<Term>> terms_;
   std::map<std::pair<size_t, size_t>, int> exponential_;
-  std::map<Expr, int> shift_of_;
   std::map<size_t, int> choosers_;                       // work -> point
   std::map<size_t, std::pair<int, Proportion>> served_;  // work -> the point that carries its value
   std::vector<Key> keys_;

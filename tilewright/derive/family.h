@@ -24,13 +24,6 @@ struct Work {
   bool is_sum() const { return r.reducer == Reducer::Sum; }
 };
 
-/// u = scale · v + offset with scale > 0 and both free of the streamed axis; null scale where it is not.
-struct Proportion {
-  Expr scale, offset;
-  explicit operator bool() const { return bool(scale); }
-};
-Proportion proportion(Expr u, Expr v, Sym axis);
-
 /// Why a value is not held as it was written.
 struct Note {
   enum class Kind {

@@ -432,6 +432,20 @@ bool NormalForm::is_exponential_guard(Expr condition, const Terms& guarded) {
   return true;
 }
 
+Expr NormalForm::settled(Expr condition) {
+  return rewrite(condition, [&](Expr e) {
+    if ((!e.is(Op::Eq) && !e.is(Op::Ne)) || kind(e) != Kind::Mixed) return e;
+    const auto n = e.arg(1).number();
+    if (!n || !std::isinf(*n)) return e;
+    std::vector<Expr> varying;
+    for (Expr a : addends_of(e.arg(0))) {
+      if (kind(a) == Kind::Mixed) return e;
+      if (kind(a) == Kind::C) varying.push_back(a);
+    }
+    return simplify(make(e.op(), {sum_of(varying), e.arg(1)}));
+  });
+}
+
 std::vector<NormalForm::Split> NormalForm::split(Expr p) {
   switch (kind(p)) {
     case Kind::Constant:
@@ -473,6 +487,7 @@ NormalForm::Terms NormalForm::of_select(Expr e) {
   auto branch = [&](Expr condition, Expr value) {
     if (zero(value)) return;
     Terms terms = of(value);
+    condition = settled(condition);
     std::vector<Expr> atoms = condition.is(Op::And) ? condition.args() : std::vector<Expr>{condition};
     if (std::erase_if(atoms, [&](Expr a) { return is_exponential_guard(a, terms); }))
       condition = atoms.empty() ? truth() : atoms.size() == 1 ? atoms[0] : simplify(make(Op::And, atoms));
@@ -498,6 +513,10 @@ NormalForm::Terms NormalForm::of_inner_reduction(Expr e) {
   };
   Terms out;
   for (Term t : terms(e.arg(0))) {
+    std::vector<Expr> moved, bound;  // what holds no running value may vary along the other axis
+    for (Expr f : factors_of(t.coefficient)) (free(f) || runs(f) ? moved : bound).push_back(f);
+    t.coefficient = product_of(moved);
+    t.c = times(t.c, product_of(bound));
     if (!free(t.coefficient) || !free(t.r) || !free(t.u))
       throw Mixing{e, "a sum over another axis whose terms hold running values that vary along that axis"};
     Terms parts{t};

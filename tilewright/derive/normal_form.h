@@ -19,6 +19,7 @@ namespace tilewright::derivation {
 struct Shift {
   Expr u, mu;
   int power = 1;
+  int point = -1;  ///< the point of the state that it is held at, once there is one
   friend bool operator==(const Shift&, const Shift&) = default;
 };
 
@@ -68,6 +69,8 @@ class NormalForm {
     Expr c, r;
   };
   std::vector<Split> split(Expr p);
+  /// A condition in which C + R == ±inf asks about C alone: R is a real number.
+  Expr settled(Expr condition);
 
  private:
   using Terms = std::vector<Term>;

@@ -14,8 +14,8 @@ using Kind = NormalForm::Kind;
 class Peeler {
  public:
   Peeler(NormalForm& nf, const Signs& signs, Expr size,
-         const std::function<std::vector<Sym>(const Leaf&)>& axes_of)
-      : nf_(nf), signs_(signs), size_(size), axes_of_(axes_of) {}
+         const std::function<std::vector<Sym>(const Leaf&)>& axes_of, Inside inside)
+      : nf_(nf), signs_(signs), size_(size), axes_of_(axes_of), inside_(inside) {}
 
   Peeled run(Reducer r, Expr body, Expr present) {
     switch (r) {
@@ -55,7 +55,9 @@ class Peeler {
   Expr extremum(Reducer r, Expr e, Expr present) {
     Kind kind = nf_.kind(e);
     if (kind == Kind::Constant || kind == Kind::R) return e;
-    if (kind == Kind::C && is_kept(e)) return leaf(r, e, present);  // a point of its own, as in exponentials
+    const bool whole =
+        inside_ == Inside::Whole || is_kept(e);  // kept: a point of its own, as in exponentials
+    if (kind == Kind::C && whole) return leaf(r, e, present);
     if (auto f = increasing(r, e, present)) return f;
     if (kind == Kind::C) return leaf(r, e, present);
     switch (e.op()) {
@@ -80,15 +82,14 @@ class Peeler {
       }
       case Op::Max:
       case Op::Min: {
-        bool same = e.is(Op::Max) == (r == Reducer::Max);
-        std::vector<Expr> args;
-        int varying = 0;
-        for (Expr a : e.args()) {
-          varying += nf_.varies(a);
-          args.push_back(extremum(r, a, present));
-        }
-        if (same || varying == 1) return make(e.op(), args);
-        break;
+        const bool same = e.is(Op::Max) == (r == Reducer::Max);
+        std::vector<Expr> of_c, args;  // those of C are one value
+        for (Expr a : e.args()) (!same && nf_.kind(a) == Kind::C ? of_c : args).push_back(a);
+        if (!of_c.empty()) args.push_back(of_c.size() == 1 ? of_c[0] : simplify(make(e.op(), of_c)));
+        const auto varying = std::count_if(args.begin(), args.end(), [&](Expr a) { return nf_.varies(a); });
+        if (!same && varying != 1) break;
+        for (Expr& a : args) a = extremum(r, a, present);
+        return make(e.op(), args);
       }
       case Op::Abs: {
         std::vector<Term> t = nf_.terms(e);
@@ -143,15 +144,18 @@ class Peeler {
     }
   }
 
-  /// Π a·c·exp(u − r) = aⁿ · Π c · exp(Σ u − n·r)
+  /// Π a·c·exp(u − r) = aⁿ · Π c · exp(Σ u − n·r), where a holds results
   Expr product(Expr body, Expr present) {
     if (nf_.kind(body) == Kind::C) return leaf(Reducer::Prod, body, present);
     std::vector<Term> t = nf_.terms(body);
     if (t.size() != 1 || !t[0].shifts.empty() || !is_true(t[0].present))
       throw Mixing{body, "a product of sums of running and varying values"};
     Expr n = is_true(present) ? count(truth()) : count(present);
-    Expr value = pow(t[0].coefficient, n);
-    if (!t[0].c.is_constant(1)) value = value * leaf(Reducer::Prod, t[0].c, present);
+    std::vector<Expr> moved, c{t[0].c};  // what holds no result stays, so that the product keeps its range
+    for (Expr f : factors_of(t[0].coefficient)) (nf_.runs(f) ? moved : c).push_back(f);
+    Expr value = pow(product_of(moved), n);
+    if (Expr inside = product_of(c); !inside.is_constant(1))
+      value = value * leaf(Reducer::Prod, inside, present);
     if (t[0].u) value = value * exp(leaf(Reducer::Sum, t[0].u, present) - n * t[0].r);
     return value;
   }
@@ -172,6 +176,7 @@ class Peeler {
   const Signs& signs_;
   Expr size_;
   const std::function<std::vector<Sym>(const Leaf&)>& axes_of_;
+  Inside inside_;
   Peeled out_;
 };
 
@@ -329,14 +334,14 @@ Peeled peel_ranked(Reducer r, Sym rank, Expr body, Expr present, bool whole, Nor
 }
 
 Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& signs, Expr size,
-            const std::function<std::vector<Sym>(const Leaf&)>& axes_of) {
+            const std::function<std::vector<Sym>(const Leaf&)>& axes_of, Inside inside) {
   if (nf.runs(present)) {  // as a choice inside, so that its parts are told apart
     body = r == Reducer::Any   ? simplify(logical_and(present, body))
            : r == Reducer::All ? simplify(logical_or(logical_not(present), body))
                                : simplify(select(present, body, identity(r)));
     present = truth();
   }
-  return Peeler(nf, signs, size, axes_of).run(r, body, present);
+  return Peeler(nf, signs, size, axes_of, inside).run(r, body, present);
 }
 
 }  // namespace tilewright::derivation

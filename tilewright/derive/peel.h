@@ -21,9 +21,12 @@ struct Peeled {
   bool plain() const { return leaves.size() == 1 && value.is(Op::Read) && value->sym == leaves[0].sym; }
 };
 
+/// What is left of a value of C: without the nondecreasing functions around it, so that more leaves are shared, or whole.
+enum class Inside { Functions, Whole };
+
 /// max, min, prod, any, all of `body` where `present` over an axis of `size`; `axes_of` gives the axes of a leaf. Throws Mixing.
 Peeled peel(Reducer r, Expr body, Expr present, NormalForm& nf, const Signs& signs, Expr size,
-            const std::function<std::vector<Sym>(const Leaf&)>& axes_of);
+            const std::function<std::vector<Sym>(const Leaf&)>& axes_of, Inside inside = Inside::Functions);
 
 /// An element of the sorted list of `body` where `present`, or its index, as a function of one leaf: the list of what varies, of which `body` must be a strictly
 /// increasing function over the reals. `whole`: the axis has at least as many present elements as there are ranks. `positive` also knows

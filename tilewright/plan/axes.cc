@@ -58,7 +58,8 @@ AxisRoles axis_roles(const Program& p, const Derivation& d) {
     visit_reads(p, e, roles.inner,
                 [&](Sym tensor, const std::vector<Sym>& axes, const std::vector<Sym>& all) {
                   reads.emplace_back(tensor, axes);
-                  for (Sym s : all) add(roles.read_at[tensor], s);
+                  std::vector<Sym>& at = roles.read_at[tensor];  // empty of a single number
+                  for (Sym s : all) add(at, s);
                 });
   };
   for (const Reduction& r : d.cascade.reductions) {
