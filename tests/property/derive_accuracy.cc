@@ -1,163 +1,162 @@
-// The functions of a state evaluated in f32 alone: the variance of data with a large mean, whole and in merged parts.
+// States run in f32 on data that are easily computed badly: a large mean, large scores, in whole streams and in merged parts.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <random>
 
 #include "tests/support/derived.h"
-#include "tilewright/derive/state.h"
+#include "tests/support/f32_state.h"
 
 namespace tilewright::testing::derive_accuracy_test {
 namespace {
 
-using Tiles = std::map<Sym, float>;
+using Data = std::vector<std::vector<float>>;  ///< for each input, its elements along the stream
 
-/// Every operation rounded to f32; reads by tile symbol alone.
-float in_f32(Expr e, const Tiles& tiles, float size) {
-  auto at = [&](size_t k) { return in_f32(e.arg(k), tiles, size); };
-  switch (e.op()) {
-    case Op::Constant: return float(e->number.value());
-    case Op::Real: return float(e->real);
-    case Op::Symbol: return size;
-    case Op::Read: return tiles.at(e->sym);
-    case Op::Add: {
-      float x = at(0);
-      for (size_t k = 1; k < e.args().size(); ++k) x += at(k);
-      return x;
-    }
-    case Op::Sub: return at(0) - at(1);
-    case Op::Neg: return -at(0);
-    case Op::Mul: {
-      float x = at(0);
-      for (size_t k = 1; k < e.args().size(); ++k) x *= at(k);
-      return x;
-    }
-    case Op::Div: return at(0) / at(1);
-    case Op::Pow: {
-      int n = int(e.arg(1).rational()->num());
-      float x = at(0), y = 1;
-      for (int k = 0; k < std::abs(n); ++k) y *= x;
-      return n < 0 ? 1 / y : y;
-    }
-    case Op::Select: return at(0) != 0 ? at(1) : at(2);
-    case Op::Eq: return at(0) == at(1);
-    case Op::Ne: return at(0) != at(1);
-    case Op::Abs: return std::abs(at(0));
-    default: ADD_FAILURE() << "not expected here: " << name(e.op()); return 0;
-  }
-}
-
-struct Values {
-  float rho = 0;
-  std::vector<float> t;
-};
-
-class Variance {
+/// A program of one pass whose output is one number, in f32.
+class InF32 {
  public:
-  explicit Variance(Derived x) : x_(std::move(x)), s_(x_.state()), p_(s_.points.at(0)) {
-    for (Sym v : {p_.var}) copies(v);
-    for (const Component& c : s_.components) copies(c.var);
-    merge_ = merge(s_, left_, right_);
-    input_ = x_.program.inputs[0].sym;
+  InF32(const std::string& text, const std::string& axis) : x_(derived(text, axis)) {
+    EXPECT_EQ(x_.d.passes.size(), 1u);
   }
 
-  Values empty() const { return {0, std::vector<float>(s_.components.size(), 0)}; }
-
-  Values stream(const Values& before, const std::vector<float>& data, size_t begin, size_t end) const {
-    auto lifted = [&](size_t a, float rho) {  // sixteen lanes, as a vector unit adds
-      float lanes[16] = {};
-      for (size_t k = begin; k < end; ++k)
-        lanes[k % 16] += in_f32(s_.components[a].lift, {{p_.var, rho}, {input_, data[k]}}, 0);
-      for (int w = 8; w > 0; w /= 2)
-        for (int k = 0; k < w; ++k) lanes[k] += lanes[k + w];
-      return lanes[0];
+  /// Streamed in chunks of 64, in so many parts of equal length that are then merged two by two.
+  double run(const Data& data, size_t parts) const {
+    const int64_t n = int64_t(data[0].size()), chunk = 64;
+    const F32State state(x_.state(), n, [&](Expr e, int64_t j) {
+      Bindings here;
+      for (Sym s : free_symbols(e)) here[s] = s == x_.d.cascade.axis ? double(j) : 0;
+      return evaluate(e, here, [&](Sym s, const Index&) { return at(data, s, j); });
+    });
+    History h;
+    std::vector<int> sides;
+    for (size_t p = 0; p < parts; ++p) {
+      int before = -1;
+      const int64_t end = int64_t(p + 1) * n / int64_t(parts);
+      for (int64_t begin = int64_t(p) * n / int64_t(parts); begin < end; begin += chunk) {
+        h.push_back({.left = before, .begin = begin, .end = std::min(begin + chunk, end)});
+        before = int(h.size()) - 1;
+      }
+      sides.push_back(before);
+    }
+    while (sides.size() > 1) {
+      std::vector<int> next;
+      for (size_t k = 0; k + 1 < sides.size(); k += 2) {
+        h.push_back({.merge = true, .left = sides[k], .right = sides[k + 1]});
+        next.push_back(int(h.size()) - 1);
+      }
+      if (sides.size() % 2 == 1) next.push_back(sides.back());
+      sides = next;
+    }
+    const auto finish = [&](Sym s) {
+      for (size_t k = 0; k < x_.d.finish.size(); ++k)
+        if (x_.d.cascade.reductions[k].result == s) return x_.d.finish[k];
+      ADD_FAILURE() << "nothing computes " << s.name();
+      return Expr(0);
     };
-    float s = before.t[size_t(p_.sum)] + lifted(size_t(p_.sum), before.rho);
-    float n = before.t[size_t(p_.weight)] + lifted(size_t(p_.weight), before.rho);
-    Values after{before.rho + s / n, {}};
-    for (size_t a = 0; a < s_.components.size(); ++a) {
-      float t = 0;
-      for (const RepairTerm& r : s_.components[a].repair)
-        t +=
-            in_f32(r.factor, {{p_.var, before.rho}, {p_.next, after.rho}}, 0) * before.t[size_t(r.component)];
-      after.t.push_back(t + lifted(a, after.rho));
-    }
-    return after;
-  }
-
-  Values merged(const Values& l, const Values& r) const {
-    Tiles tiles{{left_[0].second, l.rho}, {right_[0].second, r.rho}};
-    for (size_t k = 0; k < s_.components.size(); ++k) {
-      tiles[left_[k + 1].second] = l.t[k];
-      tiles[right_[k + 1].second] = r.t[k];
-    }
-    Values out;
-    tiles[p_.next] = out.rho = in_f32(merge_.points[0], tiles, 0);
-    for (Expr e : merge_.components) out.t.push_back(in_f32(e, tiles, 0));
-    return out;
-  }
-
-  float finished(const Values& v, float n) const {
-    Tiles tiles{{p_.var, v.rho}};
-    for (size_t k = 0; k < s_.components.size(); ++k) tiles[s_.components[k].var] = v.t[k];
-    for (size_t k = 0; k < x_.d.finish.size(); ++k)
-      tiles[x_.d.cascade.reductions[k].result] = in_f32(x_.d.finish[k], tiles, n);
-    return in_f32(x_.d.cascade.outputs[0].value, tiles, n);
+    return state.finished(x_.d.cascade.outputs[0].value, state.run(h), finish,
+                          {{x_.d.cascade.axis.size(), double(n)}});
   }
 
  private:
-  void copies(Sym s) {
-    left_.emplace_back(s, Sym::fresh(s.info()));
-    right_.emplace_back(s, Sym::fresh(s.info()));
+  double at(const Data& data, Sym s, int64_t j) const {
+    for (size_t k = 0; k < x_.program.inputs.size(); ++k)
+      if (x_.program.inputs[k].sym == s) return data[k][size_t(j)];
+    ADD_FAILURE() << "no input " << s.name();
+    return 0;
   }
-
   Derived x_;
-  const State& s_;
-  const Point& p_;
-  std::vector<std::pair<Sym, Sym>> left_, right_;
-  Merge merge_;
-  Sym input_;
 };
 
-double worst(double mean, size_t parts) {
-  static const Variance variance(derived(programs::variance, "c"));
-  double worst = 0;
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
-    constexpr size_t n = 4096, chunk = 64;
-    std::mt19937_64 random(seed);
-    std::normal_distribution<double> normal(mean, 1);
-    std::vector<float> data;
-    for (size_t k = 0; k < n; ++k) data.push_back(float(normal(random)));
-    double mu = 0, exact = 0;
-    for (float x : data) mu += x;
-    mu /= n;
-    for (float x : data) exact += (x - mu) * (x - mu);
-    exact /= n;
-    std::vector<Values> state;
-    for (size_t p = 0; p < parts; ++p) {
-      Values v = variance.empty();
-      for (size_t at = p * n / parts; at < (p + 1) * n / parts; at += chunk)
-        v = variance.stream(v, data, at, std::min(at + chunk, (p + 1) * n / parts));
-      state.push_back(v);
-    }
-    while (state.size() > 1) {
-      std::vector<Values> next;
-      for (size_t k = 0; k + 1 < state.size(); k += 2)
-        next.push_back(variance.merged(state[k], state[k + 1]));
-      if (state.size() % 2) next.push_back(state.back());
-      state = std::move(next);
-    }
-    worst = std::max(worst, std::abs(double(variance.finished(state[0], float(n))) - exact) / exact);
-  }
-  return worst;
+std::vector<float> normal(uint64_t seed, double mean, double deviation) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> x(mean, deviation);
+  std::vector<float> out;
+  for (size_t k = 0; k < 4096; ++k) out.push_back(float(x(random)));
+  return out;
+}
+
+double covariance(const std::vector<float>& u, const std::vector<float>& v) {
+  double mu = 0, nu = 0, sum = 0;
+  for (float x : u) mu += x / double(u.size());
+  for (float x : v) nu += x / double(v.size());
+  for (size_t k = 0; k < u.size(); ++k) sum += (u[k] - mu) * (v[k] - nu);
+  return sum / double(u.size());
 }
 
 TEST(Accuracy, VarianceWithALargeMean) {
-  for (size_t parts : {1, 16, 64}) {
-    EXPECT_LT(worst(1e4, parts), 3e-6) << parts << " parts";
-    EXPECT_LT(worst(1e6, parts), 2e-5) << parts << " parts";
+  const InF32 variance(programs::variance, "c");
+  for (size_t parts : {1, 16, 64})
+    for (uint64_t seed = 1; seed <= 3; ++seed)
+      for (const auto& [mean, bound] : {std::pair{1e4, 3e-6}, std::pair{1e6, 2e-5}}) {
+        const std::vector<float> x = normal(seed, mean, 1);
+        const double exact = covariance(x, x);
+        EXPECT_LT(std::abs(variance.run({x}, parts) - exact) / exact, bound)
+            << mean << ", " << parts << " parts";
+      }
+}
+
+TEST(Accuracy, CovarianceWithLargeMeans) {
+  const InF32 program(programs::covariance, "c");
+  for (size_t parts : {1, 16, 64})
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      const std::vector<float> u = normal(seed, 1e6, 1), noise = normal(seed + 10, 1e6, 1);
+      std::vector<float> v;
+      for (size_t k = 0; k < u.size(); ++k) v.push_back(float(0.5 * (double(u[k]) + noise[k])));
+      const double exact = covariance(u, v);
+      EXPECT_LT(std::abs(program.run({u, v}, parts) - exact) / exact, 2e-5) << parts << " parts";
+    }
+}
+
+/// Σ exp(scale·S)·V / Σ exp(scale·S), where the largest score weighs most.
+double weighted(const std::vector<float>& s, const std::vector<float>& v, double scale = 1) {
+  const double m = scale * double(*std::max_element(s.begin(), s.end()));
+  double l = 0, o = 0;
+  for (size_t k = 0; k < s.size(); ++k) {
+    l += std::exp(scale * s[k] - m);
+    o += std::exp(scale * s[k] - m) * v[k];
   }
+  return o / l;
+}
+
+const std::string kInputs = "axis j\ninput S[j] : f32\ninput V[j] : f32\n";
+
+TEST(Accuracy, ScoresUpToSixtyThousand) {
+  const InF32 program(kInputs + "O[] = sum[j](softmax[j](S) * V)\noutput O\n", "j");
+  for (size_t parts : {1, 16, 64})
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      const std::vector<float> v = normal(seed + 20, 0, 1);
+      std::vector<float> wide = normal(seed, 0, 2e4), near = normal(seed, 6e4, 1),
+                         low = normal(seed, -6e4, 1);
+      for (float& x : wide) x = std::clamp(x, -6e4f, 6e4f);
+      for (const std::vector<float>& s : {wide, near, low})
+        EXPECT_NEAR(program.run({s, v}, parts), weighted(s, v), 4e-6) << parts << " parts";
+    }
+}
+
+/// Spellings that overflow or cancel where they are computed as they stand.
+TEST(Accuracy, UnsafeSpellings) {
+  const std::vector<float> s = normal(1, 0, 60), v = normal(2, 0, 1);
+  const auto program = [&](const std::string& weight) {
+    return InF32(kInputs + "m[] = max[j](S)\nt[] = sum[j](S)\nO[] = sum[j](" + weight + " * V) / sum[j](" +
+                     weight + ")\noutput O\n",
+                 "j");
+  };
+  for (size_t parts : {1, 64}) {
+    EXPECT_NEAR(program("exp(S)").run({s, v}, parts), weighted(s, v), 4e-6) << "no maximum";
+    EXPECT_NEAR(program("exp(S - t)").run({s, v}, parts), weighted(s, v), 4e-6)
+        << "a shift that is no maximum";
+    EXPECT_NEAR(program("exp(2 * S - m)").run({s, v}, parts), weighted(s, v, 2), 4e-6)
+        << "a shift of another scale";
+    EXPECT_NEAR(program("exp(S) * exp(-m)").run({s, v}, parts), weighted(s, v), 4e-6)
+        << "a shift taken apart";
+  }
+  // The first half is far from the second: a mean over the full size would start near 0, squares less the square of the mean have no digit.
+  std::vector<float> x = normal(3, 1e6, 1);
+  for (size_t k = 0; k < x.size() / 2; ++k) x[k] -= 1000;
+  const double exact = covariance(x, x);
+  for (size_t parts : {1, 64})
+    EXPECT_LT(std::abs(InF32(programs::variance, "c").run({x}, parts) - exact) / exact, 2e-6)
+        << parts << " parts";
 }
 
 }  // namespace
