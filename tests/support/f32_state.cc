@@ -51,11 +51,12 @@ F32State::F32State(const State& s, int64_t n, const Element& element) : state_(s
     slot(c.var);
     copy(c.var);
   }
-  for (Expr e : lifts) lifts_.push_back(compile(e));
+  for (size_t a = 0; a < lifts.size(); ++a)
+    lifts_.push_back(s.components[a].listed() ? Code() : compile(lifts[a]));
   for (Expr e : us) u_.push_back(compile(e));
   const Merge m = merge(s, left_, right_);
   for (Expr e : m.points) point_merges_.push_back(compile(e));
-  for (Expr e : m.components) component_merges_.push_back(compile(e));
+  for (Expr e : m.components) component_merges_.push_back(e ? compile(e) : Code());
   for (const Component& c : s.components) {
     repairs_.emplace_back();
     for (const RepairTerm& t : c.repair) repairs_.back().push_back(compile(t.factor));
@@ -139,6 +140,7 @@ F32State::Values F32State::empty() const {
 double F32State::lifted(size_t a, const Step& chunk, const std::vector<float>& points, bool rounds,
                         double* scale) const {
   const Reducer r = state_.components[a].combine;
+  if (!lifts_[a]) return 0;
   double lanes[16];
   std::fill(std::begin(lanes), std::end(lanes), *identity(r).number());
   for (int64_t j = chunk.begin; j < chunk.end; ++j) {
@@ -213,7 +215,7 @@ F32State::Values F32State::merged(const Values& l, const Values& r) const {
     out.points.push_back(float(point_merges_[k](s, true)));
     s[slots_.at(state_.points[k].next)] = out.points[k];
   }
-  for (const Code& c : component_merges_) out.components.push_back(float(c(s, true)));
+  for (const Code& c : component_merges_) out.components.push_back(c ? float(c(s, true)) : 0);
   return out;
 }
 
@@ -231,6 +233,7 @@ std::vector<F32State::Held> F32State::compare(const Values& v) const {
   std::vector<Held> out;
   for (size_t a = 0; a < state_.components.size(); ++a) {
     const Component& c = state_.components[a];
+    if (c.listed()) continue;
     Held h{c.var.name(), v.components[a], 0, 0};
     h.want = lifted(a, everything, v.points, false, &h.scale);
     if (c.combine != Reducer::Sum) h.scale = std::abs(h.want);

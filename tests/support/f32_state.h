@@ -1,4 +1,5 @@
-// A state run in f32, as kernels hold it: every operation on it is rounded, sums over elements run in sixteen lanes. One element of each free axis.
+// A state run in f32, as kernels hold it: every operation on it is rounded, sums over elements run in sixteen lanes. One element of each free axis; sorted
+// lists, which compute nothing, are left out.
 #pragma once
 #include "tests/support/streamed.h"
 #include "tilewright/derive/check.h"

@@ -255,8 +255,8 @@ class Deriver {
         const auto axes = [&](const Leaf& l) { return axes_of(program_, axis_, {l.c, l.present}); };
         const Peeled peeled = peel(q.reducer, q.body, q.present, nf, signs_, size(), axes, Inside::Whole);
         if (peeled.leaves.size() != 1 || peeled.leaves[0].reducer != q.reducer || !rises(peeled)) continue;
-        const auto& [sym, own, reducer, u, present] = peeled.leaves[0];
-        const int plain = plain_extremum(q.reducer, u, present, pass, q.span);
+        const Expr u = peeled.leaves[0].c;
+        const int plain = plain_extremum(q.reducer, u, peeled.leaves[0].present, pass, q.span);
         const Work& at = work_[size_t(plain)];
         const Expr chosen = simplify(equal(u, read_own(at.r.result, at.r.axes)));
         const Expr out = rewrite(condition, [&](Expr e) {
