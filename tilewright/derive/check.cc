@@ -25,7 +25,8 @@ bool Abstraction::holds_point(Expr e) {
 
 Expr Abstraction::variable(Expr e) {
   if (e.number()) return e;
-  e = simplify(expand(e));  // x·(x − y) is one variable however it was written
+  constexpr size_t small = 64;
+  if (complexity(e) <= small) e = simplify(expand(e));  // x·(x − y) is one variable however it was written
   auto [scale, rest] = [&]() -> std::pair<Expr, Expr> {  // numbers stay, so that u and u/2 are one variable
     for (Expr a : addends_of(e)) {
       if (a.number()) continue;
