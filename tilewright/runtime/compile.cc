@@ -84,7 +84,7 @@ CompileStats compile_stats() { return {compiled.load(), hits.load()}; }
 namespace {
 
 std::string flags_of(const std::string& flags) {
-  return "-x c++ -std=c++17 -O2 -shared -fPIC -fno-math-errno -fno-trapping-math -w " + flags;
+  return "-x c++ -std=c++17 -O2 -shared -fPIC -fno-math-errno -fno-trapping-math -fno-exceptions -w " + flags;
 }
 
 std::string object_key(const std::string& source, const std::string& flags) {
