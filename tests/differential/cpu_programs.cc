@@ -558,6 +558,18 @@ TEST(CpuPrograms, Rows) {
   });
 }
 
+/// What is stored as it was read, in every direction.
+TEST(CpuPrograms, Copies) {
+  for (const char* text : {"axis i\ninput x[i] : {T}\ny[i] = x\noutput y : {T}\n",
+                           "axis i\ninput x[i] : {T}\ny[i] = x[size(i) - 1 - i]\noutput y : {T}\n"})
+    for (DType t : {DType::f32, DType::f16})
+      expect_definition(text, t, {{{"i", 0}}, {{"i", 1}}, {{"i", 5000}}});
+  for (const char* text :
+       {"axis i, j\ninput x[i, j] : {T}\ny[j, i] = x\noutput y : {T}\n",
+        "axis i, j\ninput x[i, j] : {T}\ny[i, j] = x\ns[i] = sum[j](x)\noutput y : {T}, s : f32\n"})
+    expect_definition(text, DType::f32, {{{"i", 3}, {"j", 129}}, {{"i", 70}, {"j", 7}}});
+}
+
 TEST(CpuPrograms, Masks) {
   expect_samples({
       {"no mask, heads of 40",

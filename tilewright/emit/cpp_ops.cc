@@ -136,7 +136,7 @@ void CppKernel::op(const Vote& x) {
 
 bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vector<Expr>& index,
                           const Frame& frame, bool store, const Ahead& ahead) {
-  if (!lane || b.dtype != real_ || print_.dtype(tensor) != real_) return false;
+  if (!lane || b.space != Space::Local || b.dtype != real_ || print_.dtype(tensor) != real_) return false;
   begin(frame, {});
   if (!print_.axis(lane)) return false;
   Sym row;  // the longest other axis
