@@ -44,12 +44,15 @@ TEST(LargeScores, Literals) {
 
 /// The same where the row is stored: the exponents are taken once more, after the stream.
 TEST(LargeScores, RowsThatAreStored) {
-  for (const char* scores : {"S + 1e15", "S + 1e30", "S - 3e38", "S * 3 + 1e9", "S * 3 - 1e9", "1e7 - S"})
+  for (const char* scores : {"S + 1e15", "S + 1e30", "S - 3e38", "S * 3 + 1e9", "S * 3 - 1e9", "1e7 - S",
+                             "S + (1 - k) * -1e30", "S + (1 - k) * -1e9"})
     for (const char* schedule : {"", "stream j=16"}) {
       SCOPED_TRACE(fmt::format("{} {}", scores, schedule));
       const Program p = parse_program(std::make_shared<SourceText>(SourceText{
           "rows.tw",
-          fmt::format("axis i, j\ninput S[i, j] : f32\nP[i, j] = softmax[j]({})\noutput P\n", scores)}));
+          fmt::format(
+              "axis i, j\ninput S[i, j] : f32\ninput k[i, j] : f32\nP[i, j] = softmax[j]({})\noutput P\n",
+              scores)}));
       CompileOptions options;
       options.target = Target::Interp;
       options.schedule = schedule;

@@ -79,7 +79,7 @@ class Builder {
       const Output& o = program_.outputs[k];
       CascadeOutput out;
       out.output = k;
-      out.value = with_decided_guards(simplify(bounded(visit(value_of(o.sym)), o.span)));
+      out.value = with_decided_guards(simplify(bounded(kept_(visit(value_of(o.sym))), o.span)));
       out.along_stream = depends_on(out.value, axis_) || contains(o.axes(), axis_);
       used = used || out.along_stream;
       cascade_.outputs.push_back(out);

@@ -240,22 +240,16 @@ Expr MachineForm::exponential(Expr a) {
   if (a.is(Op::Add))
     if (auto common = common_scale(a.args()))
       return exp2(sum(common->terms) * scalar(simplify(common->scale * to_binary)));
-  // A number that both sides of a difference hold, u + 1e9 − max(u + 1e9), cancels before anything is scaled.
-  const std::vector<Expr> terms = arguments(a, Op::Add);
-  const auto numbers = std::count_if(terms.begin(), terms.end(), is_scalar);
-  if (numbers > 0 && numbers + 1 < std::ssize(terms)) return exp2(sum(terms) * scalar(to_binary));
-  std::vector<Expr> varying, row;
-  for (Expr t : terms) {
-    Expr scaled = simplify(t * to_binary);
-    // A sum that stays a factor (of log2 e) takes it into each of its terms.
-    (fewer_axes(t) ? row : varying).push_back(scaled);
+  // What varies along fewer axes may be the maximum of the rest, which is therefore summed as it was for the maximum, and
+  // the difference is taken before it is scaled.
+  std::vector<Expr> varying, scaled, row;
+  for (Expr t : arguments(a, Op::Add)) {
+    const bool fewer = !is_scalar(t) && fewer_axes(t);
+    (fewer ? row : varying).push_back(fewer ? simplify(-t) : t);
   }
-  if (varying.empty()) return exp2(sum(row));
-  Expr v = sum(varying);
-  if (row.empty()) return exp2(v);
-  std::vector<Expr> negated;
-  for (Expr t : row) negated.push_back(simplify(-t));
-  return exp2(v - sum(negated));
+  if (!row.empty() && !varying.empty()) return exp2((sum(varying) - sum(row)) * scalar(to_binary));
+  for (Expr t : arguments(a, Op::Add)) scaled.push_back(simplify(t * to_binary));
+  return exp2(sum(scaled));
 }
 
 }  // namespace tilewright

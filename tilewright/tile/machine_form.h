@@ -14,8 +14,8 @@ namespace tilewright {
 ///    Rsqrt;
 ///  - exp(c·Σ ±tᵢ) → exp2((Σ ±tᵢ)·(c·log2 e)) where the terms of a sum share a scalar factor up to sign: a
 ///  difference of large values is taken before it is scaled, and so is exact where they are close;
-///  - else exp(Σ tᵢ) → exp2(Σ (tᵢ·log2 e) − r), the factor log2 e folded into constants, r the sum of the terms
-///  that vary along fewer axes;
+///  - else exp(Σ tᵢ) → exp2((Σ tᵢ)·log2 e) where some of the terms vary along fewer axes (they may be the maximum of the
+///  others), and exp2(Σ (tᵢ·log2 e)), the factor folded into constants, where none does;
 ///  - numbers folded to one constant for each product; real subexpressions of sizes and params alone → host
 ///  scalars.
 /// Integer and boolean expressions keep their form.
