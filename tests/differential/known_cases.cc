@@ -440,6 +440,17 @@ output O
                   7, 1e-5);
        outputs_of(t, {kWindow, {{"h", 1}, {"i", 65}, {"j", 65}}, {}, {{"cap", 5}}, kChunks});
      }},
+    {"AnIndexOfMinusInfinityBesideASumInParts",
+     [](Target t) {
+       const HostArray z =
+           array(DType::f32, {2, 300}, [](int64_t k) { return k < 300 || k == 450 ? -INFINITY : 0.5; });
+       outputs_of(t, {"axis t, v\ninput z[t, v] : f32\na[t] = argmax[v](z)\nl[t] = logsumexp[v](z)\n"
+                      "output a : i32, l : f32\n",
+                      {{"t", 2}, {"v", 300}},
+                      {{"z", z}},
+                      {},
+                      "stream v=16; split v=64"});
+     }},
     {"ThirtyRunsAreBitEqual",
      [](Target t) {
        const Run run{kCausal, heads(2, 2, 3, 40, 90), {}, {}, {}};

@@ -49,13 +49,25 @@ class Merger {
     return select(equal(nl, 0), r, select(equal(nr, 0), l, l + (sl + sr + nr * (r - l)) / (nl + nr)));
   }
 
+  static bool scaled_by_exponential(const Component& c) {
+    bool found = false;
+    for (const RepairTerm& t : c.repair)
+      rewrite(t.factor, [&](Expr x) {
+        found = found || x.is(Op::Exp);
+        return x;
+      });
+    return found;
+  }
+
   /// The condition under which one side holds nothing of the component, where the state can tell.
   Expr nothing(const Component& c) const {
     auto reads = tensors_read(c.lift);
     for (const Point& p : state_.points) {
       if (std::find(reads.begin(), reads.end(), p.var) == reads.end()) continue;
       Expr rho = read_own(p.var, p.axes);
-      if (p.kind == Point::Kind::Maximum && p.exponential) return equal(rho, derivation::minus_infinity());
+      // An index of the maximum is repaired by a choice, and −inf may be a value that was seen.
+      if (p.kind == Point::Kind::Maximum && p.exponential && scaled_by_exponential(c))
+        return equal(rho, derivation::minus_infinity());
       if (p.kind == Point::Kind::Mean) {
         const Component& n = state_.components[size_t(p.weight)];
         if (n.present == c.present || derivation::is_true(n.present)) return equal(own(p.weight), 0);
