@@ -15,8 +15,7 @@ namespace tilewright::cli {
 void stop_on_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&signals, signal);
   // Threads made later inherit the mask, so only the thread below receives them; programs that are started do (runtime/process.cc clears it).
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals] {

@@ -20,7 +20,7 @@ std::vector<std::string> split(const std::string& s, char separator) {
   std::vector<std::string> parts;
   std::istringstream in(s);
   for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
-  if (parts.empty()) parts.emplace_back();
+  if (s.empty() || s.back() == separator) parts.emplace_back();
   return parts;
 }
 

@@ -130,7 +130,7 @@ TEST_F(CommandErrors, Sizes) {
             "error: --size r=99999999999999999999 is too large\n  help: sizes are below 2^63\n");
   EXPECT_EQ(refused({"run", "s.tw", "--size", "r=2,r=3"}),
             "error: --size names `r` twice\n  help: give it once\n");
-  for (const char* empty : {"", "r=2,,j=3", "r=2,j=3,,"})
+  for (const char* empty : {"", "r=2,,j=3", "r=2,j=3,"})
     EXPECT_EQ(refused({"run", "s.tw", "--size", empty}),
               "error: --size `` is not NAME=VALUE\n  help: write --size name=value\n");
   EXPECT_EQ(refused({"run", "s.tw", "--size", "r"}),

@@ -118,6 +118,10 @@ TEST(DriverErrors, Schedules) {
       refusal(kRows, o),
       "<schedule>:1:1: error: `bounds` chooses how masks that read arrays are treated, and no mask of this "
       "program reads integers or booleans of one\n  bounds host\n  ^~~~~~~~~~~\n  help: drop `bounds`\n");
+  EXPECT_EQ(refusal("axis i\ninput x[i] : f32\noutput x : f32\n", {}),
+            "p.tw:3:8: error: output `x` is an input: no kernel makes it\n  output x : f32\n         ^\n  "
+            "help: define "
+            "a copy and make it the output: x_out[axes] = x\n");
   const char* lengths =
       "program lengths\naxis r, j\ninput x[r, j] : f32\ninput n[r] : i32 range(0, 100)\n"
       "y[r] = sum[j](where(j < n[r], x, 0))\noutput y : f32\n";

@@ -311,6 +311,12 @@ std::vector<PassTime> CompiledProgram::times() const {
 }
 
 CompiledProgram compile_program(const Program& p, const CompileOptions& o) {
+  for (const Output& out : p.outputs)
+    for (const Input& in : p.inputs)
+      if (in.sym == out.sym)
+        throw UserError(
+            out.span, fmt::format("output `{}` is an input: no kernel makes it", in.sym.name()),
+            fmt::format("define a copy and make it the output: {0}_out[axes] = {0}", in.sym.name()));
   return ProgramCompiler(p, o).run();
 }
 

@@ -221,7 +221,12 @@ const std::string& temporary_folder() {
       std::error_code none;
       fs::path under = fs::temp_directory_path(none);
       const char* named = std::getenv("TMPDIR");
-      if (none) under = named != nullptr ? named : "/tmp";
+      if (none && named != nullptr && *named == 0) {
+        under = "/tmp";
+        none.clear();
+      } else if (none) {
+        under = named != nullptr ? named : "/tmp";
+      }
       std::string pattern = (under / "tilewright-XXXXXX").string();
       if (none || mkdtemp(pattern.data()) == nullptr) {
         throw UserError(Span{}, fmt::format("no temporary folder can be made under {}", under.string()),
