@@ -12,6 +12,10 @@
 namespace tilewright {
 namespace {
 
+/// Rows between what a copy takes and what it brings near: as many as memory needs to answer. A whole chunk further, rows that lie a power of two apart
+/// drive one another out of the few sets of a cache that they share.
+constexpr int rows_ahead = 16;
+
 /// Elements from one panel to the next.
 int64_t panel_step(const Buffer& b, Sym lane, int64_t panel) {
   for (size_t a = 0; a < b.axes.size(); ++a)
@@ -149,7 +153,10 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
                     row_step = row ? print_.tensor_step(tensor, index, row) : "0";
   if (lane_step.empty() || row_step.empty()) return false;
   std::string further;
-  if (ahead.axis && print_.axis(ahead.axis)) further = print_.tensor_step(tensor, index, ahead.axis);
+  if (ahead.axis && row && ahead.axis == row)
+    further = fmt::format("{} * {}", rows_ahead, as_factor(row_step));
+  else if (ahead.axis && print_.axis(ahead.axis))
+    further = fmt::format("{} * {}", ahead.elements, as_factor(print_.tensor_step(tensor, index, ahead.axis)));
   std::vector<CppAxis> places;
   for (const AxisFrame& f : frame) {
     const CppAxis* p = print_.axis(f.axis);
@@ -163,28 +170,19 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
   const bool panels =
       std::count_if(digits.begin(), digits.end(), [&](const Digit& d) { return d.axis == at; }) > 1;
   const int64_t panel = panels ? panel_of(lane) : 0, width = panel ? panel : b.layout.shape()[size_t(at)];
-  std::string local, there = fmt::format("{} + {}", names_.of(tensor), print_.tensor_offset(tensor, index));
-  std::string exist = lanes;
-  if (panel) open_panels(lane);
+  const std::string there = fmt::format("{} + {}", names_.of(tensor), print_.tensor_offset(tensor, index));
   for (Sym a : others)
     if (a != row && print_.axis(a)) open_axis(a);
-  local = pointer(b);
-  if (panel) {
-    local += fmt::format(" + p * {}", panel_step(b, lane, panel));
-    there += fmt::format(" + p * {} * {}", panel, as_factor(lane_step));
-    exist = fmt::format("{} - p * {}", as_factor(lanes), panel);
-  }
-  const int64_t local_row = row ? print_.step(b, row) : 0;
+  const std::string local = pointer(b);
+  const int64_t local_row = row ? print_.step(b, row) : 0, local_panel = panel ? panel_step(b, lane, panel) : 0;
   if (store)
-    out_.line(fmt::format("unpack({}, {}, {}, {}, {}, {}, {});", there, lane_step, row_step, local, local_row,
-                          panel ? fmt::format("i_min({}, {})", panel, exist) : exist, rows));
+    out_.line(fmt::format("unpack({}, {}, {}, {}, {}, {}, {}, {}, {});", there, lane_step, row_step, local,
+                          local_panel, local_row, width, lanes, rows));
   else
-    out_.line(fmt::format(
-        "pack({}, {}, {}, {}, {}, {}, {}, {}{});", local, local_row, width, there, lane_step, row_step, exist,
-        rows, further.empty() ? "" : fmt::format(", {} * {}", ahead.elements, as_factor(further))));
+    out_.line(fmt::format("pack({}, {}, {}, {}, {}, {}, {}, {}, {}{});", local, local_panel, local_row, width,
+                          there, lane_step, row_step, lanes, rows, further.empty() ? "" : ", " + further));
   for (Sym a : others)
     if (a != row && print_.axis(a)) out_.close();
-  if (panel) out_.close();
   return true;
 }
 

@@ -636,36 +636,44 @@ INLINE void bring(const void* p, int64 bytes) {
   for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b);
 }
 //@ pack
-// to[k, lane] = from[lane, k] for n rows of `width` lanes, of which the first `lanes` exist and the others are 0. What lies `ahead` elements further is read
-// next (0: nothing is known).
-__attribute__((noinline)) static void pack(real* to, int64 to_row, int64 width, const real* from, int64 from_lane, int64 from_row, int64 lanes,
-                                           int64 n, int64 ahead = 0) {
-  if (lanes > width) lanes = width;
+// to[panel, k, lane] = from[lane, k] for n rows of panels of `width` lanes, of which the first `lanes` exist and the others are 0. What lies `ahead` elements
+// further is read soon (0: nothing is known).
+__attribute__((noinline)) static void pack(real* to, int64 to_panel, int64 to_row, int64 width, const real* from, int64 from_lane, int64 from_row,
+                                           int64 lanes, int64 n, int64 ahead = 0) {
   for (int64 k = 0; from_lane == 1 && k < n; ++k) {
     real* t = to + k * to_row;
     const real* f = from + k * from_row;
-    int64 l = 0;
     if (ahead != 0) bring(f + ahead, lanes * sizeof(real));
-    for (; l + LANES <= lanes; l += LANES) st(t + l, *(const vf_any*)(f + l));
-    for (; l < lanes; ++l) t[l] = f[l];
-    for (; l % LANES != 0; ++l) t[l] = 0;
-    for (; l < width; l += LANES) st(t + l, (vf){});
+    for (int64 left = lanes; left > 0; left -= width, t += to_panel, f += width) {
+      int64 l = 0;
+      const int64 exist = left < width ? left : width;
+      for (; l + LANES <= exist; l += LANES) st(t + l, *(const vf_any*)(f + l));
+      for (; l < exist; ++l) t[l] = f[l];
+      for (; l % LANES != 0; ++l) t[l] = 0;
+      for (; l < width; l += LANES) st(t + l, (vf){});
+    }
   }
-  for (int64 l = 0; from_lane != 1 && l < width; ++l)
-    for (int64 k = 0; k < n; ++k) to[k * to_row + l] = l < lanes ? from[l * from_lane + k * from_row] : 0;
+  for (int64 first = 0; from_lane != 1 && first < lanes; first += width, to += to_panel)
+    for (int64 l = 0; l < width; ++l)
+      for (int64 k = 0; k < n; ++k) to[k * to_row + l] = first + l < lanes ? from[(first + l) * from_lane + k * from_row] : 0;
 }
 //@ unpack
-// to[lane, k] = from[k, lane] for n rows of lanes.
-__attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_row, int64 lanes, int64 n) {
+// to[lane, k] = from[panel, k, lane] for n rows of panels of `width` lanes, of which the first `lanes` exist.
+__attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_panel, int64 from_row, int64 width,
+                                             int64 lanes, int64 n) {
   for (int64 k = 0; to_lane == 1 && k < n; ++k) {
     real* t = to + k * to_row;
     const real* f = from + k * from_row;
-    int64 l = 0;
-    for (; l + LANES <= lanes; l += LANES) *(vf_any*)(t + l) = ld(f + l);
-    for (; l < lanes; ++l) t[l] = f[l];
+    for (int64 left = lanes; left > 0; left -= width, t += width, f += from_panel) {
+      int64 l = 0;
+      const int64 exist = left < width ? left : width;
+      for (; l + LANES <= exist; l += LANES) *(vf_any*)(t + l) = ld(f + l);
+      for (; l < exist; ++l) t[l] = f[l];
+    }
   }
-  for (int64 l = 0; to_lane != 1 && l < lanes; ++l)
-    for (int64 k = 0; k < n; ++k) to[l * to_lane + k * to_row] = from[k * from_row + l];
+  for (int64 first = 0; to_lane != 1 && first < lanes; first += width, from += from_panel)
+    for (int64 l = 0; l < width && first + l < lanes; ++l)
+      for (int64 k = 0; k < n; ++k) to[(first + l) * to_lane + k * to_row] = from[k * from_row + l];
 }
 //@ load_f32
 INLINE vf load_f32(const float* p, int64 stride, int64 n) {

@@ -3,8 +3,8 @@
 //     are cut into single indices. Axes of sorted lists and literal feature axes up to 256 stay whole. Of more than two blocked axes of a product, two stay: the last, and the last of another operand.
 //  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
-//     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64; without maxima two blocked axes are two panels along the
-//     contiguous one and 192 elements of the other, and the chunk is 128.
+//     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64; without maxima two blocked axes are four panels along the
+//     contiguous one and 384 elements of the other, and the chunk is 256; each is halved, in this order, while the tiles of a block are larger than its share of a cache.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows on a GPU, elements
 constexpr int64_t kCpuRow = 1 << 15;                  // resident rows on a CPU stay in its second-level cache
-constexpr int64_t kCpuRows = 192;  // rows that use a packed chunk of the other operand of a product
+constexpr int64_t kCpuTiles = 32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
 
@@ -84,6 +84,25 @@ struct Extents {
   }
 };
 
+/// How a CPU cuts a product without maxima.
+struct ProductTile {
+  int64_t lanes, rows, chunk;
+};
+
+/// The larger, the more often a packed element is used and the fewer times accumulators are read back.
+ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_axis, int64_t width) {
+  int64_t results = 0, packed = 0;
+  for (const Pass& pass : d.passes)
+    for (const Component& c : pass.state.components) results += contains(c.axes, lanes_axis);
+  for (Sym t : roles.streamed_inputs) packed += contains(roles.read_at.at(t), lanes_axis);
+  ProductTile t{12, 384, 256};
+  const auto bytes_a_lane = [&] { return 4 * t.lanes * (results * t.rows + packed * t.chunk); };
+  for (auto [part, least] : {std::pair(&t.lanes, int64_t(6)), std::pair(&t.rows, int64_t(192)), std::pair(&t.chunk, int64_t(128))})
+    while (*part > least && bytes_a_lane() > kCpuTiles) *part /= 2;
+  t.lanes *= width;
+  return t;
+}
+
 }  // namespace
 
 std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target) {
@@ -141,6 +160,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   }
   const Machine cpu = this_cpu();
   const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
+  const ProductTile product = product_tile(roles, d, product_lanes, lanes);
   for (Cut& cut : plan.group) {
     if (!contains(rows, cut.axis)) continue;
     const bool row = cut.axis == row_axis;
@@ -151,9 +171,9 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       cut.block = row ? 128 : 64;
       cut.piece = 64;
     } else {
-      cut.block = cut.piece = cut.axis == (product_lanes ? product_lanes : row_axis) ? 6 * lanes
-                              : product_lanes                                        ? kCpuRows
-                                                                                     : 64;
+      cut.block = cut.piece = product_lanes ? (cut.axis == product_lanes ? product.lanes : product.rows)
+                              : row         ? 6 * lanes
+                                            : 64;
     }
     extents.of[cut.axis] = cut.block;
   }
@@ -202,7 +222,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       summed = std::max(summed, power);
     }
   if (!gpu) {
-    plan.chunk = (product_lanes ? 128 : 64) / summed;
+    plan.chunk = (product_lanes ? product.chunk : 64) / summed;
     Plan parts = plan;
     parts.split = kCpuPart;
     std::vector<GuardedPlan> plans;

@@ -130,17 +130,22 @@ INLINE vf load_real(const real* p, int64 stride, int64 n) {
   if (__builtin_expect(n >= LANES && stride == 1, 1)) return *(const vf_any*)p;
   return load_apart(p, stride, n);
 }
-// to[lane, k] = from[k, lane] for n rows of lanes.
-__attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_row, int64 lanes, int64 n) {
+// to[lane, k] = from[panel, k, lane] for n rows of panels of `width` lanes, of which the first `lanes` exist.
+__attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_panel, int64 from_row, int64 width,
+                                             int64 lanes, int64 n) {
   for (int64 k = 0; to_lane == 1 && k < n; ++k) {
     real* t = to + k * to_row;
     const real* f = from + k * from_row;
-    int64 l = 0;
-    for (; l + LANES <= lanes; l += LANES) *(vf_any*)(t + l) = ld(f + l);
-    for (; l < lanes; ++l) t[l] = f[l];
+    for (int64 left = lanes; left > 0; left -= width, t += width, f += from_panel) {
+      int64 l = 0;
+      const int64 exist = left < width ? left : width;
+      for (; l + LANES <= exist; l += LANES) *(vf_any*)(t + l) = ld(f + l);
+      for (; l < exist; ++l) t[l] = f[l];
+    }
   }
-  for (int64 l = 0; to_lane != 1 && l < lanes; ++l)
-    for (int64 k = 0; k < n; ++k) to[l * to_lane + k * to_row] = from[k * from_row + l];
+  for (int64 first = 0; to_lane != 1 && first < lanes; first += width, from += from_panel)
+    for (int64 l = 0; l < width && first + l < lanes; ++l)
+      for (int64 k = 0; k < n; ++k) to[(first + l) * to_lane + k * to_row] = from[k * from_row + l];
 }
 
 static void softmax_task(const int64* words, int64 task) {
@@ -214,7 +219,7 @@ static void softmax_task(const int64* words, int64 task) {
     st(E + j, l != 0.0f ? ld(E + j) * l_inv : splat(0.0f));
   }
   // Y[r, j] = E
-  unpack(Y + r * Y_r + 0 * Y_j, Y_j, 0, E, 0, size_j, 1);
+  unpack(Y + r * Y_r + 0 * Y_j, Y_j, 0, E, 0, 0, 8192, size_j, 1);
 }
 
 extern "C" void softmax(const long long* words, long long begin, long long end) {
