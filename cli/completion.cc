@@ -20,7 +20,7 @@ struct Option {
 struct Verb {
   std::string name, description;
   std::vector<Option> options;
-  std::vector<std::string> choices;  ///< of the positional argument; empty: .tw files where `file`
+  std::vector<std::string> choices;  ///< of the positional arguments; .tw files too where `file`
   bool file = false;
 };
 
@@ -42,8 +42,9 @@ std::vector<Verb> verbs_of(const CLI::App& app) {
     Verb v{sub->get_name(), sub->get_description(), {}, {}, false};
     for (const CLI::Option* o : sub->get_options()) {
       if (o->get_positional()) {
-        v.choices = choices_of(o->get_type_name());
-        v.file = v.choices.empty();
+        const std::vector<std::string> choices = choices_of(o->get_type_name());
+        v.choices.insert(v.choices.end(), choices.begin(), choices.end());
+        v.file = v.file || choices.empty();
       } else {
         v.options.push_back({"--" + o->get_lnames().at(0), o->get_description(),
                              o->get_items_expected_max() > 0, choices_of(o->get_type_name())});

@@ -59,6 +59,34 @@ TEST_F(CommandErrors, UnknownOptions) {
             "error: no option is called `--target`\n  help: see tilewright derive --help\n");
 }
 
+TEST_F(CommandErrors, Machines) {
+  EXPECT_EQ(refused({"hardware", "sho"}), "error: no action is called `sho`\n  help: did you mean `show`?\n");
+  EXPECT_EQ(
+      refused({"hardware", "show"}),
+      "error: no machine is named\n  help: `tilewright hardware list` prints the machines that there are\n");
+  EXPECT_EQ(refused({"hardware", "show", "a10"}),
+            "error: no machine is called `a10`\n  help: did you mean `a100`?\n");
+  EXPECT_EQ(refused({"hardware", "show", "h100"}),
+            "error: no machine is called `h100`\n  help: did you mean `h100-pcie` or `h100-sxm`?\n");
+  EXPECT_EQ(refused({"hardware", "show", "none.toml"}),
+            "error: there is no machine file none.toml\n  help: `tilewright hardware list` names the "
+            "machines that need "
+            "no file\n");
+  EXPECT_EQ(refused({"hardware", "list", "a100"}),
+            "error: `a100` is not expected here\n  help: `show` takes the name of a machine\n");
+  EXPECT_EQ(refused({"hardware", "list", "--output", "x.toml"}),
+            "error: --output has no effect here\n  help: it is for `detect` and `calibrate`\n");
+  EXPECT_EQ(refused({"hardware", "detect", "--threads", "2"}),
+            "error: --threads has no effect here\n  help: it is for `calibrate`\n");
+  EXPECT_EQ(refused({"hardware", "detect", "--output", "no/x.toml"}).rfind("error: --output", 0), 0u);
+  write(folder + "/bad.toml", "name = \"x\"\nkind = \"gpu\"\n[counts]\ncores = 3\n");
+  EXPECT_EQ(refused({"hardware", "show", "bad.toml"}),
+            "bad.toml:4:9: error: cores is a number without a source\n  cores = 3\n          ^\n  help: "
+            "write `cores = { "
+            "value = …, source = \"…\" }`\n");
+  std::filesystem::remove(folder + "/bad.toml");
+}
+
 TEST_F(CommandErrors, ProofsWithoutAProver) {
   const CommandResult r =
       tilewright({"derive", "s.tw", "--prove"}, folder, {{"TILEWRIGHT_Z3", "no-such-prover"}});

@@ -199,6 +199,30 @@ TEST_F(Command, HardwareAsJson) {
     EXPECT_NE(text.out.find(target), std::string::npos) << text.out;
 }
 
+TEST_F(Command, MachinesAsJson) {
+  const json list = object({"hardware", "list", "--json"});
+  ASSERT_EQ(members(list), "machines");
+  std::set<std::string> names;
+  for (const json& m : list["machines"]) {
+    EXPECT_EQ(members(m), "about kind machine name");
+    names.insert(m["machine"]);
+  }
+  EXPECT_TRUE(names.count("h100-sxm") && names.count("this-cpu"));
+  const json m = object({"hardware", "show", "h800", "--json"});
+  EXPECT_EQ(members(m), "clusters counts kind levels matrix name rates sources transfers unknown");
+  EXPECT_EQ(m["counts"]["cores"]["value"], 114);
+  EXPECT_EQ(m["levels"][1]["bandwidth"]["value"], 2.04e12);
+  EXPECT_EQ(members(m["rates"]["clock"]), "source unit value");
+  EXPECT_EQ(m["clusters"][1]["size"]["value"], 4);
+  // What is detected is a machine file, and a machine file is shown.
+  const CommandResult detected = tw({"hardware", "detect", "--output", "here.toml"});
+  EXPECT_EQ(detected.status, 0) << detected.err;
+  EXPECT_EQ(detected.out, "");
+  const json here = object({"hardware", "show", "here.toml", "--json"});
+  EXPECT_EQ(here, object({"hardware", "show", "this-cpu", "--json"}));
+  EXPECT_EQ(here["kind"], "cpu");
+}
+
 TEST_F(Command, TheCacheIsShownAndCleared) {
   const std::string here = folder + "/own-cache";
   const auto shown = [&](const std::vector<std::string>& arguments) {

@@ -1,0 +1,295 @@
+#include "tilewright/runtime/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "tilewright/emit/cpp_prelude.h"
+#include "tilewright/hardware/machine.h"
+#include "tilewright/runtime/compile.h"
+#include "tilewright/runtime/pool.h"
+
+namespace tilewright {
+namespace {
+
+/// Each takes words: address of the data, elements, rounds. Sums go back into the data's first element, so that nothing is left out.
+const char* const kSource = R"TEXT(
+#define EACH8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define EACH12(X) EACH8(X) X(8) X(9) X(10) X(11)
+#if $REGISTERS >= 32
+#define ACCUMULATORS EACH12
+#else
+#define ACCUMULATORS EACH8
+#endif
+extern "C" void multiply_adds(const int64* words, int64, int64) {
+  const vf a = splat(0.9999999f), b = splat(1e-7f);
+#define CLEAR(k) vf acc##k = a;
+  ACCUMULATORS(CLEAR)
+  for (int64 i = 0; i < words[2]; ++i) {
+#define STEP(k) acc##k = acc##k * a + b; asm volatile("" : "+$C"(acc##k));
+    ACCUMULATORS(STEP)
+  }
+  vf sum = {};
+#define COLLECT(k) sum += acc##k;
+  ACCUMULATORS(COLLECT)
+  *(real*)words[0] = sum[0];
+}
+extern "C" void read_all(const int64* words, int64, int64) {
+  const real* p = (const real*)words[0];
+  vf sum = {};
+  for (int64 r = 0; r < words[2]; ++r) {
+#define ZERO(k) vf part##k = {};
+    EACH8(ZERO)
+    for (int64 i = 0; i + 8 * LANES <= words[1]; i += 8 * LANES) {
+#define ADD(k) part##k += ld(p + i + k * LANES);
+      EACH8(ADD)
+    }
+#define GATHER(k) sum += part##k;
+    EACH8(GATHER)
+    asm volatile("" ::: "memory");
+  }
+  if (sum[0] == 12345.0f) *(real*)words[0] = sum[0];
+}
+extern "C" void write_all(const int64* words, int64, int64) {
+  real* p = (real*)words[0];
+  const vf x = splat(1.0f);
+  for (int64 r = 0; r < words[2]; ++r) {
+    for (int64 i = 0; i + 8 * LANES <= words[1]; i += 8 * LANES) {
+#define PUT(k) st(p + i + k * LANES, x);
+      EACH8(PUT)
+    }
+    asm volatile("" ::: "memory");
+  }
+}
+extern "C" void copy_all(const int64* words, int64, int64) {
+  real* p = (real*)words[0];
+  const int64 half = words[1] / 2 / (8 * LANES) * (8 * LANES);
+  for (int64 r = 0; r < words[2]; ++r) {
+    for (int64 i = 0; i < half; i += 8 * LANES) {
+#define MOVE(k) st(p + half + i + k * LANES, ld(p + i + k * LANES));
+      EACH8(MOVE)
+    }
+    asm volatile("" ::: "memory");
+  }
+}
+extern "C" void exponentials(const int64* words, int64, int64) {
+  real* p = (real*)words[0];
+  for (int64 r = 0; r < words[2]; ++r) {
+    for (int64 i = 0; i + 4 * LANES <= words[1]; i += 4 * LANES) {
+      vf x[4];
+      for (int c = 0; c < 4; ++c) x[c] = ld(p + i + c * LANES) - 1.0f;
+      v_exp2(x);
+      for (int c = 0; c < 4; ++c) st(p + i + c * LANES, x[c]);
+    }
+    asm volatile("" ::: "memory");
+  }
+}
+)TEXT";
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Freed {
+  void operator()(void* p) const { std::free(p); }
+};
+using Buffer = std::unique_ptr<float, Freed>;
+
+Buffer buffer(int64_t bytes) {
+  const size_t size = size_t((bytes + 4095) / 4096 * 4096);
+  Buffer b(static_cast<float*>(std::aligned_alloc(4096, size)));
+  if (!b) throw std::bad_alloc();
+  std::fill(b.get(), b.get() + size / 4, 1.0f);
+  return b;
+}
+
+class Bench {
+ public:
+  explicit Bench(const CalibrateOptions& o) : o_(o), threads_(o.threads > 0 ? o.threads : default_threads()) {
+    const VectorUnit unit = this_cpu().vector;
+    std::string code = kSource;
+    auto replace = [&](const std::string& what, const std::string& with) {
+      for (size_t at; (at = code.find(what)) != std::string::npos;) code.replace(at, what.size(), with);
+    };
+    replace("$REGISTERS", std::to_string(unit.registers));
+    // The register class of vectors: x86's x, v with 32 of them, aarch64's w.
+#if defined(__aarch64__)
+    replace("$C", "w");
+#else
+    replace("$C", unit.registers >= 32 ? "v" : "x");
+#endif
+    lanes_ = unit.bytes / 4;
+    accumulators_ = unit.registers >= 32 ? 12 : 8;
+    module_ = CpuModule::load(cpp_prelude(code, unit, DType::f32) + code, unit.flags);
+  }
+
+  int threads() const { return threads_; }
+
+  double fma(int threads) const {
+    return best(module_->entry("multiply_adds"), threads, 64, double(accumulators_) * double(lanes_) * 2);
+  }
+  double exponentials(int threads) const {
+    return best(module_->entry("exponentials"), threads, 16384, 4096);
+  }
+  /// Bytes per second on arrays of `bytes` for each thread.
+  double rate(const char* kernel, int threads, int64_t bytes) const {
+    return best(module_->entry(kernel), threads, bytes, double(bytes));
+  }
+  /// Seconds from one parallel region that does nothing to the next.
+  double launch() const {
+    double least = 1;
+    for (int round = 0; round < 20; ++round) {
+      constexpr int regions = 100;
+      const double begin = seconds_now();
+      for (int k = 0; k < regions; ++k)
+        parallel_for(
+            threads_, 1, threads_, [](void*, int64_t, int64_t) {}, nullptr);
+      least = std::min(least, (seconds_now() - begin) / regions);
+    }
+    return least;
+  }
+
+ private:
+  /// Best `amount` per second of a round, all threads together: rounds are doubled until a run is long enough, then it is repeated.
+  double best(CpuModule::Entry entry, int threads, int64_t bytes, double amount) const {
+    std::vector<Buffer> data;
+    for (int t = 0; t < threads; ++t) data.push_back(buffer(bytes));
+    int64_t rounds = 1;
+    auto run = [&] {
+      std::atomic<int> waiting{threads};
+      std::vector<double> begins(size_t(threads), 0.0), ends(size_t(threads), 0.0);
+      auto work = [&](int t) {
+        const int64_t words[3] = {reinterpret_cast<int64_t>(data[size_t(t)].get()), bytes / 4, rounds};
+        --waiting;
+        while (waiting.load() > 0) std::this_thread::yield();
+        begins[size_t(t)] = seconds_now();
+        entry(words, 0, 1);
+        ends[size_t(t)] = seconds_now();
+      };
+      std::vector<std::thread> others;
+      for (int t = 1; t < threads; ++t) others.emplace_back(work, t);
+      work(0);
+      for (std::thread& t : others) t.join();
+      return *std::max_element(ends.begin(), ends.end()) - *std::min_element(begins.begin(), begins.end());
+    };
+    double seconds = run();
+    while (seconds < o_.seconds / 4 && rounds < (int64_t(1) << 40)) {
+      rounds *= seconds < o_.seconds / 64 ? 8 : 2;
+      seconds = run();
+    }
+    for (int k = 0; k < 4; ++k) seconds = std::min(seconds, run());
+    return amount * double(rounds) * threads / seconds;
+  }
+
+  CalibrateOptions o_;
+  int threads_ = 1, lanes_ = 4, accumulators_ = 8;
+  std::shared_ptr<CpuModule> module_;
+};
+
+}  // namespace
+
+std::vector<int64_t> cache_sizes(const std::vector<std::pair<int64_t, double>>& rates) {
+  std::vector<int64_t> sizes;
+  size_t first = 0;
+  while (first < rates.size()) {
+    double inside = rates[first].second;
+    size_t last = first;
+    for (size_t k = first + 1; k < rates.size() && rates[k].second > 0.75 * inside; ++k) {
+      inside = std::max(inside, rates[k].second);
+      last = k;
+    }
+    if (last + 1 >= rates.size()) break;  // it never ends: that is the memory
+    sizes.push_back(rates[last].first);
+    // The next plateau begins where the rate stops falling.
+    first = last + 1;
+    while (first + 1 < rates.size() && rates[first + 1].second < 0.85 * rates[first].second) ++first;
+  }
+  return sizes;
+}
+
+MachineFile calibrate_cpu(const CalibrateOptions& o) {
+  MachineFile m = detect_cpu();
+  Bench bench(o);
+  const int all = bench.threads();
+  std::vector<int64_t> sizes;
+  for (int64_t size = 8192; size <= o.largest; size *= 2)
+    for (int64_t s : {size, size + size / 2})
+      if (s <= o.largest) sizes.push_back(s);
+  const int steps = int(sizes.size()) + 3 + 4 * 4;
+  int done = 0;
+  auto next = [&](const std::string& what) {
+    if (o.progress) o.progress(what, done, steps);
+    ++done;
+  };
+  const std::string source = "measured";
+  m.sources[source] = fmt::format("tilewright hardware calibrate, {} threads, best of five runs", all);
+  auto set = [&](MaybeFigure& f, double value, const std::string& name) {
+    f = Figure{value, source};
+    m.unknown.erase(name);
+  };
+  std::vector<std::pair<int64_t, double>> rates;
+  for (int64_t size : sizes) {
+    next(fmt::format("reads of {}", quantity(double(size), "bytes")));
+    rates.emplace_back(size, bench.rate("read_all", 1, size));
+  }
+  // Caches nearest first: L1, L2, L3. A size that the system tells is kept.
+  const std::vector<int64_t> found = cache_sizes(rates);
+  auto named = [&](const std::string& name) -> MemoryLevel& {
+    return *std::find_if(m.levels.begin(), m.levels.end(),
+                         [&](const MemoryLevel& l) { return l.name == name; });
+  };
+  const char* const names[] = {"L1", "L2", "L3"};
+  for (size_t k = 0; k < 3; ++k) {
+    MemoryLevel& l = named(names[k]);
+    if (!l.capacity && k < found.size())
+      set(l.capacity, double(found[k]), fmt::format("levels.{}.capacity", l.name));
+  }
+  // Virtual machines report a third level that they have a part of: what is measured counts, and a level whose end is not seen is not told apart from
+  // the memory.
+  if (found.size() > 2) set(named("L3").capacity, double(found[2]), "levels.L3.capacity");
+  if (!named("L3").capacity || (found.size() < 3 && named("L3").capacity->value > double(o.largest) / 2)) {
+    std::erase_if(m.levels, [&](const MemoryLevel& l) { return l.name == "L3"; });
+    m.unknown["levels.L3"] =
+        fmt::format("reads of up to {} show no third level", quantity(double(o.largest), "bytes"));
+  }
+  // Each level is read from the one before it: arrays that fit that one and not this one.
+  for (size_t k = 1; k < m.levels.size(); ++k) {
+    MemoryLevel& l = m.levels[k];
+    const MemoryLevel& from = m.levels[k - 1];
+    int64_t bytes = o.largest / all;
+    if (k > 1 && from.capacity) {
+      const double here = l.role == "registers" ? 0 : l.capacity ? l.capacity->value : 0;
+      const bool own = from.units.has_value();
+      bytes = int64_t(std::max(from.capacity->value / (own ? 1 : all) * 0.6, here * 1.5));
+      bytes = std::min(bytes, o.largest / all);
+    }
+    bytes = bytes / 4096 * 4096;
+    const std::string name = fmt::format("levels.{}.bandwidth", l.name);
+    next(fmt::format("reads from {}", from.name));
+    set(l.bandwidth, bench.rate("read_all", all, bytes), name);
+    next(fmt::format("writes to {}", from.name));
+    set(l.writes, bench.rate("write_all", all, bytes), name);
+    next(fmt::format("copies in {}", from.name));
+    set(l.copies, bench.rate("copy_all", all, bytes), name);
+    next(fmt::format("reads from {} by one core", from.name));
+    set(l.one_core, bench.rate("read_all", 1, bytes), name);
+  }
+  next("multiply-adds");
+  set(m.fma_f32, bench.fma(all), "rates.fma_f32");
+  m.sources["derived"] = "half of fma_f32: a vector holds half as many";
+  m.fma_f64 = Figure{m.fma_f32->value / 2, "derived"};
+  m.unknown.erase("rates.fma_f64");
+  next("exponentials");
+  set(m.special, bench.exponentials(all), "rates.special");
+  next("parallel regions");
+  set(m.launch, bench.launch(), "transfers.launch");
+  for (auto it = m.unknown.begin(); it != m.unknown.end();)
+    it = it->second.find("calibrate") != std::string::npos ? m.unknown.erase(it) : std::next(it);
+  return m;
+}
+
+}  // namespace tilewright
