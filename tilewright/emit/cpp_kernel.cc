@@ -72,6 +72,7 @@ std::string CppKernel::str() {
   arguments();
   counters();
   buffers();
+  if (by_tiles()) out_.line("const TileRegisters registers;  // set up for this task");
   TW_CHECK(kernel_.roles.size() == 1 && kernel_.roles[0].threads == 1,
            "a CPU kernel has one role with one owner");
   ops(kernel_.roles[0].body);

@@ -23,6 +23,10 @@ class CppText {
 
 /// Axes of a tile other than the lane axis, slowest in memory first.
 std::vector<Sym> scalar_axes(const Buffer& b, Sym lane);
+/// Elements from one panel of lanes to the next.
+int64_t panel_step(const Buffer& b, Sym lane, int64_t panel);
+/// Elements from one pair to the next along the axis of which two are neighbours.
+int64_t pair_step(const Buffer& b);
 /// "(2 * stride)": what may stand behind a multiplication.
 std::string as_factor(const std::string& text);
 
@@ -68,6 +72,12 @@ class CppKernel {
   std::string in_step(const Vectors& v, const std::function<std::string()>& value);
   std::string reduced_value(const Vectors& v, Expr value, CKind kind, int precedence);
   Vectors panel_vectors(Sym lane);
+  /// Tiles of bf16, factors of products on a unit for pairs (cpp_bf16.cc): copied as they are, or rounded from what is computed.
+  void copy_bf16(const Copy& x, const Buffer& b);
+  void map_bf16(const MapOp& x, const Buffer& b);
+  bool by_tiles() const;  ///< does a product use tile registers?
+  /// The frame's axes, those of `at` at the given coordinates.
+  std::vector<CppAxis> placed(const Frame& frame, const std::map<Sym, std::string>& at) const;
   /// Moves a tile between memory and Local by calls of pack or unpack, where elements stay what they are; false: nothing is printed.
   bool move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vector<Expr>& index, const Frame& frame,
                  bool store, const Ahead& ahead);

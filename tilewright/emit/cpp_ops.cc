@@ -6,25 +6,22 @@
 
 #include "tilewright/emit/cpp_kernel.h"
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/cpu/pairs.h"
 #include "tilewright/support/error.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright {
-namespace {
-
 /// Rows between what a copy takes and what it brings near: as many as memory needs to answer. A whole chunk further, rows that lie a power of two apart
 /// drive one another out of the few sets of a cache that they share.
-constexpr int rows_ahead = 16;
+static constexpr int rows_ahead = 16;
 
-/// Elements from one panel to the next.
 int64_t panel_step(const Buffer& b, Sym lane, int64_t panel) {
+  const int64_t unit = cpu::pair_axis(b) ? 2 : 1;
   for (size_t a = 0; a < b.axes.size(); ++a)
     for (const Digit& d : b.layout.digits())
       if (b.axes[a] == lane && d.axis == int(a) && d.step == panel) return d.stride;
-  return panel;  // row-major: panels are neighbours
+  return unit * panel;  // row-major: panels are neighbours
 }
-
-}  // namespace
 
 std::vector<Sym> scalar_axes(const Buffer& b, Sym lane) {
   std::vector<std::pair<int64_t, Sym>> order;
@@ -89,6 +86,7 @@ void CppKernel::store_local(const Buffer& b, const std::string& value, bool vect
 
 void CppKernel::op(const MapOp& x) {
   const Buffer& b = kernel_.buffer(x.buffer);
+  if (b.dtype == DType::bf16) return map_bf16(x, b);
   const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
   begin(x.frame, lane);
   open_panels(lane);
@@ -188,6 +186,7 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
 
 void CppKernel::op(const Copy& x) {
   const Buffer& b = kernel_.buffer(x.buffer);
+  if (b.dtype == DType::bf16) return copy_bf16(x, b);
   const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
   const bool tested = std::any_of(x.checks.begin(), x.checks.end(), [](int check) { return check >= 0; });
   if (!x.present && !tested && move_tile(b, lane, x.tensor, x.index, x.frame, false, x.ahead)) return;
@@ -366,11 +365,24 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
   if (!ahead.empty() || extremes || scale) more = ", " + scaled;
   if (!ahead.empty() || extremes) more += ", " + taken;
   more += ahead;
-  out_.line(fmt::format(
-      "product<{}, {}{}>(({} + {}) / {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});", atom->m,
-      atom->n, top, lane.extent, panel - 1, panel, rows, inner.extent, pointer(d),
-      panel_step(d, axes->lane, panel), step(d, axes->row), pointer(a), panel_step(a, axes->lane, panel),
-      step(a, axes->inner), from, step(b, axes->row), step(b, axes->inner), x.zero ? "false" : "true", more));
+  const std::string panels = fmt::format("({} + {}) / {}", lane.extent, panel - 1, panel);
+  if (atom->dtype == DType::bf16) {
+    const std::string arguments =
+        fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}", panels, rows, inner.extent,
+                    pointer(d), panel_step(d, axes->lane, panel), step(d, axes->row), pointer(a),
+                    panel_step(a, axes->lane, panel), pair_step(a), from, step(b, axes->row),
+                    step(b, axes->inner), x.zero ? "false" : "true", scaled, taken);
+    const bool tiles = atom->k > 2;
+    const int per_call = tiles ? cpu::rows_of_product(atom->n, mapped_.machine.vector.registers) : atom->m;
+    out_.line(fmt::format("{}<{}, {}{}>({});", tiles ? "product_by_tiles" : "product_of_pairs", per_call,
+                          atom->n, top, arguments));
+  } else {
+    out_.line(fmt::format(
+        "product<{}, {}{}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});", atom->m, atom->n, top,
+        panels, rows, inner.extent, pointer(d), panel_step(d, axes->lane, panel), step(d, axes->row),
+        pointer(a), panel_step(a, axes->lane, panel), step(a, axes->inner), from, step(b, axes->row),
+        step(b, axes->inner), x.zero ? "false" : "true", more));
+  }
   for (Sym o : axes->outer)
     if (print_.axis(o)) out_.close();
 }

@@ -27,7 +27,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 std::vector<Section> sections(DType real) {
   const std::string wanted = name(real);
   std::vector<Section> list;
-  std::istringstream in(cpp_prelude_text);
+  std::istringstream in(std::string(cpp_prelude_text) + cpp_prelude_bf16_text);
   bool use = true;
   for (std::string line; std::getline(in, line);) {
     if (line.rfind("//@", 0) != 0) {
@@ -53,7 +53,7 @@ std::vector<Section> sections(DType real) {
 const std::set<std::string>& cpp_prelude_names() {
   static const std::set<std::string> all = [] {
     std::set<std::string> found;
-    std::istringstream in(cpp_prelude_text);
+    std::istringstream in(std::string(cpp_prelude_text) + cpp_prelude_bf16_text);
     bool always = false;
     for (std::string line; std::getline(in, line);) {
       const bool section = line.rfind("//@", 0) == 0, macro = line.rfind("#define ", 0) == 0;
@@ -99,6 +99,15 @@ std::string cpp_prelude(const std::string& code, const VectorUnit& unit, DType r
     std::string list;
     for (int l = 0; l < lanes; ++l) list += fmt::format("{}{}", l ? ", " : "", (l ^ away) % lanes);
     text = replaced(std::move(text), fmt::format("$AWAY{}", away), list);
+    // Of vectors a and b, `away` rows apart in a square of words: what stays of each, and what changes places.
+    std::string lows, highs;
+    for (int l = 0; l < lanes; ++l) {
+      const int low = l & away ? lanes + (l ^ away) : l, high = l & away ? lanes + l : l ^ away;
+      lows += fmt::format("{}{}", l ? ", " : "", low % (2 * lanes));
+      highs += fmt::format("{}{}", l ? ", " : "", high % (2 * lanes));
+    }
+    text = replaced(std::move(text), fmt::format("$LOWS{}", away), lows);
+    text = replaced(std::move(text), fmt::format("$HIGHS{}", away), highs);
   }
   text = replaced(std::move(text), "$V", fmt::format("{}", lanes));
   text = replaced(std::move(text), "$B", fmt::format("{}", unit.bytes));

@@ -16,7 +16,9 @@ std::string cpp_prelude(const std::string& code, const VectorUnit& unit, DType r
 const std::set<std::string>& cpp_prelude_names();
 
 /// Text of all helpers, in sections that begin with a line "//@ name name … [f32|f64]": what the section defines, and for which reals it is meant.
-/// $V: lanes of a vector, $B: its bytes, $R: the real type, $M: the integer of its width, $IOTA: the lane numbers.
+/// $V: lanes of a vector, $B: its bytes, $R: the real type, $M: the integer of its width, $IOTA: the lane numbers; $AWAY<n>, $LOWS<n>, $HIGHS<n>: lanes in
+/// the order of shuffles.
 extern const char* const cpp_prelude_text;
+extern const char* const cpp_prelude_bf16_text;  ///< products of bf16 by pairs, behind the others
 
 }  // namespace tilewright

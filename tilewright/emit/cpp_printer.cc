@@ -77,6 +77,7 @@ std::string cpp_memory_type(DType t) {
 }
 
 std::string cpp_local_type(DType t, DType) {
+  if (t == DType::bf16) return "unsigned short";
   if (is_float(t)) return "real";
   return t == DType::i64 ? "int64" : "int";
 }
@@ -84,7 +85,7 @@ std::string cpp_local_type(DType t, DType) {
 Identifiers cpp_names() {
   static const std::set<std::string> own = [] {
     std::set<std::string> words = cpp_prelude_names();
-    words.insert({"words", "task", "begin", "end", "c", "p", "u", "lane", "made", "total", "first"});
+    words.insert({"words", "task", "begin", "end", "c", "p", "u", "lane", "made", "total", "first", "low", "high", "registers"});
     return words;
   }();
   return Identifiers(own, {"t", "x"});
@@ -272,6 +273,7 @@ CValue CppPrinter::read_local(const Buffer& b) {
   const std::string& base = names_.of(b.sym);
   const CKind k = kind(b.dtype);
   const bool vector = lane_ && !scalar_ && reads_along(b, lane_);
+  if (b.dtype == DType::bf16) return read_bf16(b, vector);
   CValue v;
   v.kind = k;
   v.bits = k == CKind::Real ? dialect().real_bits : b.dtype == DType::i64 ? 64 : 32;

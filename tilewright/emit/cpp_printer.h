@@ -88,6 +88,7 @@ class CppPrinter : public CPrinter {
 
  private:
   CValue read_local(const Buffer& b);
+  CValue read_bf16(const Buffer& b, bool vector);  ///< of a tile in Local (cpp_bf16.cc)
   CValue read_memory(Sym tensor, const std::vector<Expr>& index);
   bool reads_along(const Buffer& b, Sym axis) const;
   Expr element(Sym tensor, const std::vector<Expr>& index) const;

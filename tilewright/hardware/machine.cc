@@ -52,12 +52,23 @@ Machine sm90() {
 
 Machine this_cpu() {
   const char* given = std::getenv("TILEWRIGHT_CPU_ISA");
-  const std::string wanted = given ? given : "";
-  if (!wanted.empty() && wanted != "avx512" && wanted != "avx2" && wanted != "portable")
-    throw UserError(Span{}, "TILEWRIGHT_CPU_ISA=" + wanted + " names no vector unit",
-                    "set it to avx512, avx2 or portable, or unset it for the widest of this processor");
+  const std::string text = given ? given : "", wanted = text.substr(0, text.find('+')),
+                    suffix = text.substr(wanted.size());
+  Bf16Unit bf16 = Bf16Unit::None;
+  bool known = wanted == "avx512" || wanted == "avx2" || wanted == "portable" || text.empty();
+  if (!suffix.empty()) {
+    bf16 = suffix == std::string("+") + name(Bf16Unit::Dot) ? Bf16Unit::Dot : Bf16Unit::Tiles;
+    known = known && !wanted.empty() && suffix == std::string("+") + name(bf16);
+  }
+  if (!known)
+    throw UserError(
+        Span{}, "TILEWRIGHT_CPU_ISA=" + text + " names no vector unit",
+        "set it to avx512, avx2 or portable, followed by +bf16_dot or +bf16_tiles where products of bf16 are "
+        "to use them, or unset it for the widest of this processor");
   Machine m;
   m.vector = detect(wanted);
+  m.vector.bf16 = text.empty() && m.vector.bytes == 64 ? detect_bf16_unit() : bf16;
+  if (m.vector.bf16 != Bf16Unit::None) m.vector.isa += std::string("+") + name(m.vector.bf16);
   m.name = "cpu-" + m.vector.isa;
   m.shared_bytes = 4 << 20;  // local tiles lie on the stack of a thread, of which there are 8 MiB
   m.registers_per_thread = m.vector.registers;

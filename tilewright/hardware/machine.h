@@ -3,13 +3,16 @@
 #include <cstdint>
 #include <string>
 
+#include "tilewright/hardware/bf16_unit.h"
+
 namespace tilewright {
 
 struct VectorUnit {
   int bytes = 16;      ///< width of a vector register
   int registers = 16;  ///< architectural vector registers
-  std::string isa;     ///< "avx512", "avx2", "portable"
+  std::string isa;     ///< "avx512", "avx2", "portable"; "avx512+bf16_tiles"
   std::string flags;   ///< compiler flags that enable it, e.g. "-march=native"
+  Bf16Unit bf16 = Bf16Unit::None;  ///< by which products of bf16 are computed
 };
 
 struct Machine {
@@ -22,8 +25,9 @@ struct Machine {
 };
 
 Machine sm90();  ///< 227 KiB shared, 255 registers, 1024 threads
-Machine
-this_cpu();  ///< detected; environment TILEWRIGHT_CPU_ISA=avx512|avx2|portable overrides downwards; UserError
-             ///< for any other value
+/// Detected. The environment's TILEWRIGHT_CPU_ISA overrides it downwards: avx512, avx2 or portable, which may be followed by +bf16_dot or +bf16_tiles (without,
+/// products of bf16 are computed in f32). A unit for bf16 that the processor lacks is emulated with the same layouts and arithmetic, so that it can be
+/// tested anywhere. UserError for any other value.
+Machine this_cpu();
 
 }  // namespace tilewright

@@ -22,6 +22,30 @@ std::vector<Atom> make_cpu_table() {
       table.push_back(a);
     }
   }
+  // The same with pairs of bf16 (map/cpu/pairs.h). A dot product adds the second product of a pair, then the first, each sum rounded to f32; with n pairs the
+  // result is off by at most 2n half units of the largest partial sum. Products are exact; numbers below 2^-126 count as 0, in operands and in sums.
+  for (int rows : {1, 2, 4, 8}) {
+    for (int vectors = 1; vectors <= 4; ++vectors) {
+      Atom a;
+      a.name = fmt::format("bf16_dot.{}x{}", rows, vectors);
+      a.kind = Kind::Mma;
+      a.dtype = DType::bf16;
+      a.m = rows, a.n = vectors, a.k = 2;
+      a.cost = rows * vectors;
+      table.push_back(a);
+    }
+  }
+  // Tile registers: 32 rows by the lanes of n vectors; each instruction sums the first and the second products of 16 pairs apart, then both, then adds that to
+  // the accumulator. Rows, and summed elements behind the last 32, that are left over take dot products.
+  for (int vectors = 1; vectors <= 4; ++vectors) {
+    Atom a;
+    a.name = fmt::format("bf16_tiles.32x{}", vectors);
+    a.kind = Kind::Mma;
+    a.dtype = DType::bf16;
+    a.m = 32, a.n = vectors, a.k = 32;
+    a.cost = 32 * vectors;
+    table.push_back(a);
+  }
   table.push_back({.name = "copy.plain", .kind = Kind::Copy, .cost = 1});
   table.push_back({.name = "copy.pack", .kind = Kind::Copy, .cost = 1});  // into panels of lanes
   table.push_back(

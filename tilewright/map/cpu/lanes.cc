@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tilewright/map/cpu/pairs.h"
 #include "tilewright/support/error.h"
 #include "tilewright/tile/statements.h"
 
@@ -216,6 +217,14 @@ Lanes choose_lanes(const TileKernel& k, const Machine& m) {
   fastest.products();
   fastest.others();
   lanes.fastest = std::move(fastest.chosen);
+  lanes.by_pairs = pair_products(lanes, k, m.vector.bf16);
+  std::set<Sym> of_tiles;
+  for (const auto& [dot, product] : lanes.by_pairs) {
+    lanes.held[product.lanes] = lanes.held[product.broadcast] = DType::bf16;
+    lanes.paired[product.lanes] = product.inner;
+    lanes.fastest[product.broadcast] = product.inner;
+    if (m.vector.bf16 == Bf16Unit::Tiles) of_tiles.insert(lanes.fastest[product.lanes]);
+  }
   for (const auto& [tile, axis] : lanes.fastest)
     if (axis) lanes.vectors[axis] = 1;
   std::map<Sym, bool> with_rows;
@@ -225,7 +234,9 @@ Lanes choose_lanes(const TileKernel& k, const Machine& m) {
     if (product) with_rows[product->lane] = with_rows[product->lane] || product->row;
   });
   for (const auto& [lane, rows] : with_rows)
-    lanes.vectors[lane] = vectors_of_panel(block_of(k, lane), lanes.width, m.vector.registers, rows);
+    lanes.vectors[lane] =
+        of_tiles.count(lane) ? vectors_of_tiles(block_of(k, lane), lanes.width)
+                             : vectors_of_panel(block_of(k, lane), lanes.width, m.vector.registers, rows);
   return lanes;
 }
 
@@ -244,17 +255,28 @@ std::optional<ProductAxes> product_axes(const Lanes& lanes, const TileKernel& k,
 
 Layout layout_of(const Lanes& lanes, const TileKernel& k, const Tile& tile) {
   const Sym fastest = lanes.fastest.at(tile.sym);
+  const auto in_pairs = lanes.paired.find(tile.sym);
+  const Sym paired = in_pairs == lanes.paired.end() ? Sym() : in_pairs->second;
+  const int64_t words = lanes.held.at(tile.sym) == DType::bf16 && !paired ? 2 : 1;  // of pairs, in whole vectors
   std::vector<int64_t> shape;
   for (Sym a : tile.axes)
-    shape.push_back(a == fastest ? pad(block_of(k, a), lanes.panel(a)) : block_of(k, a));
+    shape.push_back(a == fastest  ? pad(block_of(k, a), words * lanes.panel(a))
+                    : a == paired ? pad(block_of(k, a), 2)
+                                  : block_of(k, a));
   if (!fastest) return Layout::row_major(shape);
   const int at = int(std::find(tile.axes.begin(), tile.axes.end(), fastest) - tile.axes.begin());
   const bool panels = fastest == lanes.panel_axis;
   const int64_t run = panels ? lanes.panel(fastest) : shape[at];
-  std::vector<Digit> digits{{at, run, 1, Digit::To::Offset, 1}};
+  std::vector<Digit> digits{{at, run, 1, Digit::To::Offset, paired ? 2 : 1}};
   int64_t stride = run;
+  if (paired) {
+    const int a = int(std::find(tile.axes.begin(), tile.axes.end(), paired) - tile.axes.begin());
+    digits.push_back({a, 2, 1, Digit::To::Offset, 1});
+    digits.push_back({a, shape[size_t(a)] / 2, 2, Digit::To::Offset, 2 * run});
+    stride = run * shape[size_t(a)];
+  }
   for (int a = int(shape.size()) - 1; a >= 0; --a) {
-    if (a == at) continue;
+    if (a == at || tile.axes[size_t(a)] == paired) continue;
     digits.push_back({a, shape[a], 1, Digit::To::Offset, stride});
     stride *= shape[a];
   }
@@ -329,9 +351,10 @@ Operand operand_of(const MappedKernel& k, Sym buffer) {
   if (b.space == Space::Memory) {
     o.fastest = innermost(b.index, b.axes);
   } else {
+    const int64_t unit = pair_axis(b) ? 2 : 1;  // neighbouring lanes are pairs
     for (size_t a = 0; a < b.axes.size(); ++a)
       for (const Digit& d : b.layout.digits())
-        if (d.axis == int(a) && d.step == 1 && d.stride == 1) o.fastest = b.axes[a];
+        if (d.axis == int(a) && d.step == 1 && d.stride == unit) o.fastest = b.axes[a];
   }
   return o;
 }

@@ -12,6 +12,12 @@
 
 namespace tilewright::cpu {
 
+/// A product on a unit that multiplies pairs (pairs.h).
+struct PairProduct {
+  Sym lanes, broadcast;  ///< operands
+  Sym inner;             ///< summed
+};
+
 struct Lanes {
   int width = 4;            ///< elements of a vector register
   DType real = DType::f32;  ///< in which reals are held and computed: f64 if any tile is
@@ -21,6 +27,9 @@ struct Lanes {
   std::map<Sym, Sym> fastest;  ///< tile -> its contiguous axis; null for tiles without axes
   std::map<Sym, int>
       vectors;  ///< axis -> vectors of a panel (C); 1 where no product has its lanes along the axis
+
+  std::map<const Dot*, PairProduct> by_pairs;  ///< products on a unit for pairs of bf16 (pairs.h)
+  std::map<Sym, Sym> paired;  ///< lanes operand of such products -> the axis of which two elements are neighbours
 
   int64_t panel(Sym axis) const { return int64_t(vectors.at(axis)) * width; }
 };
@@ -33,7 +42,8 @@ int64_t block_of(const TileKernel& k, Sym axis);
 int vectors_of_panel(int64_t elements, int width, int registers, bool rows = true);
 /// Rows of the outer-product micro-kernel with `vectors` vectors of lanes: as many accumulators as leave registers for operands.
 int rows_of_product(int vectors, int registers);
-/// [panel][other axes][W] for tiles with the panel axis, else row-major with the fastest axis innermost, padded to whole panels.
+/// [panel][other axes][W] for tiles with the panel axis, else row-major with the fastest axis innermost, padded to whole panels; [W][2] and half the paired
+/// axis where two of its elements are neighbours.
 Layout layout_of(const Lanes& lanes, const TileKernel& k, const Tile& tile);
 
 /// What of an op decides along which axis its vectors run.

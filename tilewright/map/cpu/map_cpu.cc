@@ -11,6 +11,7 @@
 #include "tilewright/map/checks.h"
 #include "tilewright/map/cpu/lanes.h"
 #include "tilewright/map/cpu/operands.h"
+#include "tilewright/map/cpu/pairs.h"
 #include "tilewright/support/error.h"
 #include "tilewright/tile/statements.h"
 
@@ -171,7 +172,8 @@ class KernelMapper {
     const Tile& tile = k_.tile(x.tile);
     Copy c;
     const bool panels = lanes_.panel_axis && lanes_.fastest.at(x.tile) == lanes_.panel_axis;
-    c.atom = panels ? "copy.pack" : tile.dtype == held(tile) ? "copy.plain" : "copy.convert";
+    c.atom = panels || lanes_.paired.count(x.tile) ? "copy.pack"
+             : tile.dtype == held(tile) ? "copy.plain" : "copy.convert";
     c.buffer = x.tile;
     c.tensor = x.tensor;
     for (Expr e : x.index) c.index.push_back(bake(e));
@@ -257,6 +259,9 @@ class KernelMapper {
     const int rows = product->row ? rows_of_product(vectors, machine_.vector.registers) : 1;
     Mma mma;
     mma.atom = fmt::format("fma.{}x{}", rows, vectors);
+    if (lanes_.by_pairs.count(&x))
+      mma.atom = machine_.vector.bf16 == Bf16Unit::Tiles ? fmt::format("bf16_tiles.32x{}", vectors)
+                                                         : fmt::format("bf16_dot.{}x{}", rows, vectors);
     mma.d = x.tile;
     mma.a = product->lanes;
     mma.b = product->broadcast;
@@ -284,6 +289,9 @@ class KernelMapper {
         const Expr value = value_in(*m, true);
         if (value.is(Op::Select) && value.arg(0) == dot.present)
           is_lowest = simplify(value.arg(2)) == Expr::real(-__builtin_inf());
+        // Rounding keeps 0 and NaN.
+        if (value.is(Op::Cast) && value.arg(0).is(Op::Read) && held(k_.tile(out)) == DType::bf16)
+          is_zero = vanishes[value.arg(0)->sym];
         if (value.is(Op::Exp) || value.is(Op::Exp2))
           for (Sym u : tensors_read(value)) {
             if (!lowest[u]) continue;

@@ -136,6 +136,12 @@ std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const La
   for (const ProductAxes& product : products)
     if (auto it = views.find(product.broadcast); it != views.end() && strides_across(k, product, it->second))
       refused.insert(product.broadcast);
+  // Pairs are words of memory only where the summed axis is the innermost.
+  for (const auto& [dot, product] : lanes.by_pairs)
+    if (auto it = views.find(product.broadcast); it != views.end()) {
+      const auto form = affine(it->second.index.back(), {product.inner});
+      if (!form || !form->coefficient[0].is_constant(1)) refused.insert(product.broadcast);
+    }
   for (Sym s : refused) views.erase(s);
   return views;
 }

@@ -1,0 +1,218 @@
+// Products of bf16 on units that multiply pairs, against their definitions: by instructions where this processor has them, else written out with the same
+// layouts, tails and order of sums.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "tests/support/mapped_run.h"
+#include "tilewright/driver/session.h"
+#include "tilewright/emit/emit.h"
+#include "tilewright/runtime/compile.h"
+
+namespace tilewright::testing::bf16_products_test {
+namespace {
+
+using SizeMap = std::map<std::string, int64_t>;
+
+/// Units to test, of those that this machine gives the same name one. The last in the list of a kind is always written out.
+std::vector<std::string> units() {
+  std::vector<std::string> list;
+  std::set<std::string> seen;
+  for (const char* isa : {"avx512+bf16_dot", "avx512+bf16_tiles", "avx2+bf16_dot", "avx2+bf16_tiles",
+                          "portable+bf16_dot", "portable+bf16_tiles"}) {
+    setenv("TILEWRIGHT_CPU_ISA", isa, 1);
+    if (seen.insert(this_cpu().name).second) list.push_back(isa);
+  }
+  return list;
+}
+
+int products(const MappedProgram& m) {
+  int found = 0;
+  for (const MappedKernel& k : m.kernels)
+    for (const Role& r : k.roles)
+      for_each_op(r.body, [&](const MappedOp& o) {
+        const Mma* x = std::get_if<Mma>(&o.node);
+        found += x && find_atom(x->atom)->dtype == DType::bf16;
+      });
+  return found;
+}
+
+/// Compiled, run and checked with each unit at all sizes; `expected` of its products take pairs.
+void expect_definition(const std::string& text, const std::vector<SizeMap>& sizes, int expected,
+                       const std::string& schedule = {}) {
+  const Program p = parse_program(std::make_shared<SourceText>(SourceText{"p.tw", text}));
+  CompileOptions options;
+  options.schedule = schedule;
+  for (const std::string& isa : units()) {
+    setenv("TILEWRIGHT_CPU_ISA", isa.c_str(), 1);
+    const Compilation c = analyse(p, options);
+    EXPECT_EQ(products(lower_mapped(c, lower(c, c.plans.back().plan), Target::Cpu, LayoutClass::General)),
+              expected)
+        << text << isa << " " << schedule;
+    std::shared_ptr<Kernel> kernel;
+    for (const SizeMap& at : sizes) {
+      std::string where = isa + " " + schedule;
+      for (const auto& [axis, size] : at) where += fmt::format(" {}={}", axis, size);
+      try {
+        SessionOptions s;
+        s.sizes = at;
+        if (!kernel) kernel = std::make_shared<Kernel>(p, options);
+        Session session(p, options, s, kernel);
+        session.run(0, 1);
+        for (const OutputCheck& o : session.check())
+          EXPECT_TRUE(o.comparison.passed)
+              << text << where << ": " << o.name << ": " << o.comparison.reason << ", error "
+              << o.comparison.error << ", tolerance " << o.comparison.tolerance << ", at ["
+              << fmt::format("{}", fmt::join(o.index, ", ")) << "] got " << o.got << ", expected "
+              << o.expected;
+      } catch (const UserError& e) {
+        for (const Diagnostic& d : e.diagnostics()) ADD_FAILURE() << text << where << ": " << d.render();
+      }
+    }
+  }
+}
+
+std::string product(const std::string& a, const std::string& b, const std::string& out = "f32") {
+  return fmt::format(
+      "axis i, k, j\ninput A[{}] : bf16\ninput B[{}] : bf16\nC[i, j] = sum[k](A * B)\noutput C : {}\n", a, b,
+      out);
+}
+
+const std::vector<SizeMap> kMatrices = {
+    {{"i", 100}, {"k", 130}, {"j", 70}}, {{"i", 1}, {"k", 1}, {"j", 1}},   {{"i", 33}, {"k", 31}, {"j", 47}},
+    {{"i", 130}, {"k", 64}, {"j", 96}},  {{"i", 49}, {"k", 97}, {"j", 33}}, {{"i", 17}, {"k", 0}, {"j", 20}}};
+
+TEST(Bf16Products, OfMatricesInEveryOrder) {
+  for (const char* a : {"i, k", "k, i"})
+    for (const char* b : {"k, j", "j, k"}) expect_definition(product(a, b), kMatrices, 1);
+  expect_definition(product("i, k", "k, j", "bf16"), kMatrices, 1);
+}
+
+TEST(Bf16Products, OfRaggedBlocksAndChunks) {
+  expect_definition(product("i, k", "k, j"), kMatrices, 1, "group i=40, j=24; stream k=33");
+  expect_definition(product("k, i", "j, k"), kMatrices, 1, "group i=24, j=56; stream k=48");
+}
+
+std::string attention(const std::string& mask, int d, int e) {
+  return fmt::format(R"(axis b, i, j
+axis d = {}, e = {}
+input Q[b, i, d] : bf16
+input K[b, j, d] : bf16
+input V[b, j, e] : bf16
+S[b, i, j] = where({}, sum[d](Q * K) / sqrt(size(d)), -inf)
+O[b, i, e] = sum[j](softmax[j](S) * V)
+output O : f32
+)",
+                     d, e, mask);
+}
+
+const std::vector<SizeMap> kRows = {{{"b", 2}, {"i", 100}, {"j", 131}},
+                                    {{"b", 1}, {"i", 61}, {"j", 200}},
+                                    {{"b", 1}, {"i", 33}, {"j", 1}},
+                                    {{"b", 1}, {"i", 1}, {"j", 70}},
+                                    {{"b", 1}, {"i", 50}, {"j", 0}}};
+
+TEST(Bf16Products, OfScoresAndWeights) {
+  expect_definition(attention("j >= 0", 64, 64), kRows, 2);
+  expect_definition(attention("j <= i + size(j) - size(i)", 24, 40), kRows, 4);
+  expect_definition(attention("j <= i + size(j) - size(i)", 37, 19), kRows, 4);
+}
+
+TEST(Bf16Products, OfMadeFactors) {
+  expect_definition(R"(axis r, n
+axis c = 200
+input x[r, c] : bf16
+input g[c] : bf16
+input W[c, n] : bf16
+m[r] = mean[c](x)
+v[r] = mean[c](x * x)
+y[r, n] = sum[c](x * rsqrt(v[r] + 1e-5) * g * W)
+output y : bf16
+)",
+                    {{{"r", 70}, {"n", 100}}, {{"r", 3}, {"n", 40}}}, 1);
+}
+
+TEST(Bf16Products, OfRowsOfAVocabulary) {
+  expect_definition(R"(axis r, v
+axis k = 50
+input x[r, k] : bf16
+input W[v, k] : bf16
+input label[r] : i32 range(0, size(v))
+z[r, v] = sum[k](x * W)
+loss[r] = logsumexp[v](z) - sum[v](where(v == label[r], z, 0))
+output loss : f32
+)",
+                    {{{"r", 70}, {"v", 333}}, {{"r", 40}, {"v", 5}}}, 1);
+}
+
+/// A factor that two products take on different sides, or of another dtype, leaves them to f32.
+TEST(Bf16Products, NotOfWhatLiesInTwoOrders) {
+  const std::string of_bf16 = product("i, k", "k, j");
+  expect_definition(std::string(of_bf16).replace(of_bf16.find("B[k, j] : bf16") + 10, 4, "f16"),
+                    {{{"i", 40}, {"k", 50}, {"j", 60}}}, 0);
+  expect_definition(
+      "axis r, s\naxis n = 64\ninput X[r, n] : bf16\ninput Y[s, n] : bf16\n"
+      "S[r, s] = sum[n](X * Y)\nZ[r, n] = sum[s](S * Y)\n"
+      "output Z : f32\n",
+      {{{"r", 40}, {"s", 50}}}, 0);
+}
+
+/// The same sums in the same order, whoever computes them.
+TEST(Bf16Products, HaveTheSameBitsByInstructionsAndWrittenOut) {
+  const Compiled c = compile(product("i, k", "j, k"), "", Target::Cpu);
+  const Sizes sizes = sizes_of(c.program, {{"i", 77}, {"k", 300}, {"j", 100}});
+  Arrays arrays = random_inputs(c.program, sizes, 5);
+  TestArray& a = arrays.inputs.at("A");
+  for (int64_t k = 0; k < a.elements(); k += 7) a.set(k, a.at(k) * std::ldexp(1.0, int(k % 250) - 125));
+  std::map<std::string, std::vector<float>> first;
+  for (const std::string& isa : units()) {
+    setenv("TILEWRIGHT_CPU_ISA", isa.c_str(), 1);
+    std::vector<float> got(7700);
+    Kernel kernel(c.parsed, {});
+    std::map<std::string, Tensor> inputs;
+    for (const auto& [name, view] : arrays.views())
+      inputs[name] = {view.dtype, const_cast<void*>(view.data), view.shape, view.strides};
+    kernel.run(inputs, {}, {{"C", {DType::f32, got.data(), {77, 100}, {}}}});
+    const std::string kind = isa.substr(isa.find('+'));
+    if (!first.count(kind)) {
+      first[kind] = got;
+      continue;
+    }
+    EXPECT_EQ(std::memcmp(first[kind].data(), got.data(), got.size() * sizeof(float)), 0) << isa;
+  }
+}
+
+/// NaN and infinities where nothing may look: they reach no output that does not see them. The interpreter runs the same products.
+TEST(Bf16Products, HideWhatIsNotFinite) {
+  const Compiled c = compile(attention("j <= i", 64, 24), "", Target::Cpu);
+  for (const std::string& isa : units()) {
+    setenv("TILEWRIGHT_CPU_ISA", isa.c_str(), 1);
+    MappedRun run(c, {{"b", 1}, {"i", 90}, {"j", 90}}, LayoutClass::General, Target::Cpu);
+    EXPECT_EQ(products(run.mapped()), 4);
+    for (int64_t k = 0; k < 64; ++k) run.input("K").set(57 * 64 + k, k % 2 ? NAN : INFINITY);
+    for (int64_t k = 0; k < 24; ++k) run.input("V").set(57 * 24 + k, k % 2 ? NAN : -INFINITY);
+    run.expect();
+    EXPECT_EQ(run.run(), "") << isa;
+  }
+}
+
+/// What stands for the instructions of the widest units is accepted by the compiler.
+TEST(Bf16Products, InstructionsAssemble) {
+  const Compiled c = compile(attention("j <= i", 64, 64), "group b=1, i=96; stream j=64", Target::Cpu);
+  for (Bf16Unit unit : {Bf16Unit::Dot, Bf16Unit::Tiles}) {
+    Machine m = this_cpu();
+    m.vector = {.bytes = 64, .registers = 32, .isa = "avx512", .flags = "-march=sapphirerapids", .bf16 = unit};
+    const MappedProgram mapped = map_cpu(c.program, c.tiles, m, LayoutClass::General);
+    EXPECT_EQ(products(mapped), 4);
+#if defined(__x86_64__)
+    EXPECT_FALSE(compile_cpu(emit_cpp(c.program, mapped), m.vector.flags).empty());
+#endif
+  }
+}
+
+}  // namespace
+}  // namespace tilewright::testing::bf16_products_test
