@@ -144,8 +144,8 @@ TEST_F(CommandErrors, AVectorUnitThatDoesNotExist) {
     EXPECT_EQ(r.status, 2);
     EXPECT_EQ(r.err,
               "error: TILEWRIGHT_CPU_ISA=sse9 names no vector unit\n  help: set it to avx512, avx2 or "
-              "portable, or unset it for "
-              "the widest of this processor\n");
+              "portable, followed by +bf16_dot or +bf16_tiles where products of bf16 are to use them, or unset "
+              "it for the widest of this processor\n");
   }
 }
 
