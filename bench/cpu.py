@@ -1,10 +1,13 @@
 """Times Tilewright's CPU kernels beside the machine's ceilings and peers, in one process.
 
     python3 bench/cpu.py [--threads N] [--size 2048] [--heads 8] [--rounds 7] [--features 128 64] [--only attention,product,query] [--clock wall|cpu]
+                         [--dtype f32|bf16]
 
 Ceilings are measured in the same rounds (bench/ceilings.cc, compiled here by c++): f32 FMA in widest vectors, and the rate at which memory is read.
 Peers: PyTorch's scaled_dot_product_attention where PyTorch is installed, NumPy's matrix product (OpenBLAS in its wheels), and our own kernels one for
 each statement (bench/unfused). Operations of attention: 4·H·S²·D, half of it behind a causal mask; of a product 2·n³. Bytes of one query: K and V.
+With `--dtype bf16` (PyTorch needed) attention and products of bf16 are computed by each unit of this machine in turn: in f32, by dot products of pairs, by tile
+registers; percentages are of the unit's own ceiling, and PyTorch's of the highest.
 Medians of interleaved rounds with the smallest and largest; percentages are of the best ceiling of the run. On a machine that others use, `--clock cpu`
 counts the CPU time of the process, shared among the threads, for kernels, peers and ceilings alike: time in which others run is left out, and so is waiting.
 """
@@ -60,8 +63,9 @@ def ceilings():
     command = ["c++", "-O2", "-march=native", "-Wno-psabi", "-shared", "-fPIC", "-pthread", "-std=c++17"]
     subprocess.run([*command, str(ROOT / "bench/ceilings.cc"), "-o", str(path)], check=True)
     library = ctypes.CDLL(str(path))
-    library.fma_peak.restype = library.read_rate.restype = ctypes.c_double
-    library.fma_peak.argtypes = [ctypes.c_int, ctypes.c_int]
+    library.read_rate.restype = ctypes.c_double
+    for peak in (library.fma_peak, library.dot_peak, library.tile_peak):
+        peak.restype, peak.argtypes = ctypes.c_double, [ctypes.c_int, ctypes.c_int]
     library.read_rate.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_int]
     return library
 
@@ -158,6 +162,72 @@ def product(args, library):
         ratio("NumPy / ours", times, "NumPy", "product")
 
 
+def units(library):
+    """Suffix of a row, TILEWRIGHT_CPU_ISA and ceiling of each way to multiply bf16."""
+    found = [(" in f32", "avx512", library.fma_peak)]
+    if library.dot_peak(THREADS, CPU_TIME) > 0:
+        found.append((" by dots", "avx512+bf16_dot", library.dot_peak))
+    if library.tile_peak(THREADS, CPU_TIME) > 0:
+        found.append((" by tiles", "avx512+bf16_tiles", library.tile_peak))
+    return found
+
+
+def on_unit(isa, path, arrays, overrides):
+    """A kernel made for a unit; it is compiled on its first run."""
+    before = os.environ.get("TILEWRIGHT_CPU_ISA")
+    os.environ["TILEWRIGHT_CPU_ISA"] = isa
+    call = kernel(path, arrays, overrides)
+    call()
+    os.environ.pop("TILEWRIGHT_CPU_ISA")
+    if before is not None:
+        os.environ["TILEWRIGHT_CPU_ISA"] = before
+    return call
+
+
+def timed_on_units(title, calls, work, ceilings_of, rounds):
+    peaks = {name: f(THREADS, CPU_TIME) for name, f in ceilings_of.items()}
+    times, _ = timed(calls, lambda: 0, rounds)
+    print(title)
+    for name, t in times.items():
+        peak, rate = max(peaks[name], ceilings_of[name](THREADS, CPU_TIME)), work[name] / statistics.median(t) * 1e-9
+        print(f"  {name:22s} {statistics.median(t) * 1e3:8.2f} ms ({min(t) * 1e3:.2f} to {max(t) * 1e3:.2f})  {rate:7.1f} GFLOP/s  "
+              f"{100 * rate / peak:5.1f} % of {peak:.0f}", flush=True)
+
+
+def bf16(args, library):
+    """Attention and products of bf16 on every unit."""
+    ways, sdpa = units(library), torch.nn.functional.scaled_dot_product_attention
+    best = ways[-1][2]
+    for d in args.features if "attention" in args.only else []:
+        shape = (1, args.heads, args.size, d)
+        q, k, v = (torch.from_numpy(normal(*shape)).bfloat16() for _ in range(3))
+        overrides = f"d={d},e={d}," + ",".join(f"{n}=bf16" for n in "QKVO")
+        calls, work, peaks = {}, {}, {}
+        for mask in ("global", "causal"):
+            exact = sdpa(q.float(), k.float(), v.float(), is_causal=mask == "causal")
+            for suffix, isa, peak in ways:
+                o = torch.empty(shape, dtype=torch.bfloat16)
+                calls[mask + suffix] = on_unit(isa, f"examples/pf_{mask}.tw", {"Q": q, "K": k, "V": v, "O": o}, overrides)
+                error = (o.float() - exact).abs().max().item()
+                assert error < 2e-2, f"{mask}{suffix} is off by {error}"
+                peaks[mask + suffix] = peak
+            calls[mask + " PyTorch"] = lambda causal=mask == "causal": sdpa(q, k, v, is_causal=causal)
+            peaks[mask + " PyTorch"] = best
+            for name in [n for n in calls if n.startswith(mask)]:
+                work[name] = 4.0 * args.heads * args.size**2 * d / (2 if mask == "causal" else 1)
+        timed_on_units(f"attention, bf16, H={args.heads}, S={args.size}, D={d}", calls, work, peaks, args.rounds)
+    for n in (1024, 2048) if "product" in args.only else []:
+        a, b = (torch.from_numpy(normal(n, n)).bfloat16() for _ in range(2))
+        calls, peaks, exact = {}, {}, a.float() @ b.float()
+        for suffix, isa, peak in ways:
+            c = torch.empty((n, n), dtype=torch.bfloat16)
+            calls["product" + suffix] = on_unit(isa, "bench/product.tw", {"A": a, "B": b, "C": c}, "A=bf16,B=bf16,C=bf16")
+            assert (c.float() - exact).abs().max().item() < 2, f"product{suffix} is wrong"
+            peaks["product" + suffix] = peak
+        calls["product PyTorch"], peaks["product PyTorch"] = lambda: a @ b, best
+        timed_on_units(f"product, bf16, n={n}", calls, {name: 2.0 * n**3 for name in calls}, peaks, args.rounds)
+
+
 def query(args, library):
     heads, keys, d = args.heads, 32768, 128
     for shared in (1, 8):
@@ -182,12 +252,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--features", type=int, nargs="*", default=[128, 64])
     parser.add_argument("--only", default="attention,product,query")
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     args = parser.parse_args()
     global CPU_TIME
     CPU_TIME = args.clock == "cpu"
     library = ceilings()
     print(f"threads {THREADS}" + ("" if torch is not None else "; PyTorch is not installed: its rows are skipped"))
+    if args.dtype == "bf16":
+        if torch is None:
+            sys.exit("--dtype bf16 needs PyTorch: NumPy has no such type")
+        bf16(args, library)
+        return 0
     for part in args.only.split(","):
         {"attention": attention, "product": product, "query": query}[part](args, library)
     return 0

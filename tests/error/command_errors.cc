@@ -142,10 +142,11 @@ TEST_F(CommandErrors, AVectorUnitThatDoesNotExist) {
        {std::vector<std::string>{"run", "s.tw", "--size", "r=2,j=3"}, {"hardware"}}) {
     const CommandResult r = tilewright(verb, folder, {{"TILEWRIGHT_CPU_ISA", "sse9"}});
     EXPECT_EQ(r.status, 2);
-    EXPECT_EQ(r.err,
-              "error: TILEWRIGHT_CPU_ISA=sse9 names no vector unit\n  help: set it to avx512, avx2 or "
-              "portable, followed by +bf16_dot or +bf16_tiles where products of bf16 are to use them, or unset "
-              "it for the widest of this processor\n");
+    EXPECT_EQ(
+        r.err,
+        "error: TILEWRIGHT_CPU_ISA=sse9 names no vector unit\n  help: set it to avx512, avx2 or "
+        "portable, followed by +bf16_dot or +bf16_tiles where products of bf16 are to use them, or unset "
+        "it for the widest of this processor\n");
   }
 }
 

@@ -96,7 +96,8 @@ void CppKernel::map_bf16(const MapOp& x, const Buffer& b) {
     return;
   }
   const CppAxis k = *print_.axis(paired);
-  const auto second = placed(x.frame, {{paired, fmt::format("({} + 1)", k.var)}}), first = placed(x.frame, {});
+  const auto second = placed(x.frame, {{paired, fmt::format("({} + 1)", k.var)}}),
+             first = placed(x.frame, {});
   const int64_t panel = panel_of(lane);
   TW_CHECK(panel > 0, fmt::format("{} lies in no panels of a product", b.sym.name()));
   open_panels(lane);

@@ -154,7 +154,8 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
   if (ahead.axis && row && ahead.axis == row)
     further = fmt::format("{} * {}", rows_ahead, as_factor(row_step));
   else if (ahead.axis && print_.axis(ahead.axis))
-    further = fmt::format("{} * {}", ahead.elements, as_factor(print_.tensor_step(tensor, index, ahead.axis)));
+    further =
+        fmt::format("{} * {}", ahead.elements, as_factor(print_.tensor_step(tensor, index, ahead.axis)));
   std::vector<CppAxis> places;
   for (const AxisFrame& f : frame) {
     const CppAxis* p = print_.axis(f.axis);
@@ -172,7 +173,8 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
   for (Sym a : others)
     if (a != row && print_.axis(a)) open_axis(a);
   const std::string local = pointer(b);
-  const int64_t local_row = row ? print_.step(b, row) : 0, local_panel = panel ? panel_step(b, lane, panel) : 0;
+  const int64_t local_row = row ? print_.step(b, row) : 0,
+                local_panel = panel ? panel_step(b, lane, panel) : 0;
   if (store)
     out_.line(fmt::format("unpack({}, {}, {}, {}, {}, {}, {}, {}, {});", there, lane_step, row_step, local,
                           local_panel, local_row, width, lanes, rows));
@@ -377,11 +379,11 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     out_.line(fmt::format("{}<{}, {}{}>({});", tiles ? "product_by_tiles" : "product_of_pairs", per_call,
                           atom->n, top, arguments));
   } else {
-    out_.line(fmt::format(
-        "product<{}, {}{}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});", atom->m, atom->n, top,
-        panels, rows, inner.extent, pointer(d), panel_step(d, axes->lane, panel), step(d, axes->row),
-        pointer(a), panel_step(a, axes->lane, panel), step(a, axes->inner), from, step(b, axes->row),
-        step(b, axes->inner), x.zero ? "false" : "true", more));
+    out_.line(fmt::format("product<{}, {}{}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});", atom->m,
+                          atom->n, top, panels, rows, inner.extent, pointer(d),
+                          panel_step(d, axes->lane, panel), step(d, axes->row), pointer(a),
+                          panel_step(a, axes->lane, panel), step(a, axes->inner), from, step(b, axes->row),
+                          step(b, axes->inner), x.zero ? "false" : "true", more));
   }
   for (Sym o : axes->outer)
     if (print_.axis(o)) out_.close();

@@ -85,7 +85,8 @@ std::string cpp_local_type(DType t, DType) {
 Identifiers cpp_names() {
   static const std::set<std::string> own = [] {
     std::set<std::string> words = cpp_prelude_names();
-    words.insert({"words", "task", "begin", "end", "c", "p", "u", "lane", "made", "total", "first", "low", "high", "registers"});
+    words.insert({"words", "task", "begin", "end", "c", "p", "u", "lane", "made", "total", "first", "low",
+                  "high", "registers"});
     return words;
   }();
   return Identifiers(own, {"t", "x"});

@@ -8,10 +8,10 @@
 namespace tilewright {
 
 struct VectorUnit {
-  int bytes = 16;      ///< width of a vector register
-  int registers = 16;  ///< architectural vector registers
-  std::string isa;     ///< "avx512", "avx2", "portable"; "avx512+bf16_tiles"
-  std::string flags;   ///< compiler flags that enable it, e.g. "-march=native"
+  int bytes = 16;                  ///< width of a vector register
+  int registers = 16;              ///< architectural vector registers
+  std::string isa;                 ///< "avx512", "avx2", "portable"; "avx512+bf16_tiles"
+  std::string flags;               ///< compiler flags that enable it, e.g. "-march=native"
   Bf16Unit bf16 = Bf16Unit::None;  ///< by which products of bf16 are computed
 };
 

@@ -234,9 +234,9 @@ Lanes choose_lanes(const TileKernel& k, const Machine& m) {
     if (product) with_rows[product->lane] = with_rows[product->lane] || product->row;
   });
   for (const auto& [lane, rows] : with_rows)
-    lanes.vectors[lane] =
-        of_tiles.count(lane) ? vectors_of_tiles(block_of(k, lane), lanes.width)
-                             : vectors_of_panel(block_of(k, lane), lanes.width, m.vector.registers, rows);
+    lanes.vectors[lane] = of_tiles.count(lane)
+                              ? vectors_of_tiles(block_of(k, lane), lanes.width)
+                              : vectors_of_panel(block_of(k, lane), lanes.width, m.vector.registers, rows);
   return lanes;
 }
 
@@ -257,7 +257,8 @@ Layout layout_of(const Lanes& lanes, const TileKernel& k, const Tile& tile) {
   const Sym fastest = lanes.fastest.at(tile.sym);
   const auto in_pairs = lanes.paired.find(tile.sym);
   const Sym paired = in_pairs == lanes.paired.end() ? Sym() : in_pairs->second;
-  const int64_t words = lanes.held.at(tile.sym) == DType::bf16 && !paired ? 2 : 1;  // of pairs, in whole vectors
+  const int64_t words =
+      lanes.held.at(tile.sym) == DType::bf16 && !paired ? 2 : 1;  // of pairs, in whole vectors
   std::vector<int64_t> shape;
   for (Sym a : tile.axes)
     shape.push_back(a == fastest  ? pad(block_of(k, a), words * lanes.panel(a))

@@ -29,7 +29,8 @@ struct Lanes {
       vectors;  ///< axis -> vectors of a panel (C); 1 where no product has its lanes along the axis
 
   std::map<const Dot*, PairProduct> by_pairs;  ///< products on a unit for pairs of bf16 (pairs.h)
-  std::map<Sym, Sym> paired;  ///< lanes operand of such products -> the axis of which two elements are neighbours
+  std::map<Sym, Sym>
+      paired;  ///< lanes operand of such products -> the axis of which two elements are neighbours
 
   int64_t panel(Sym axis) const { return int64_t(vectors.at(axis)) * width; }
 };

@@ -173,7 +173,8 @@ class KernelMapper {
     Copy c;
     const bool panels = lanes_.panel_axis && lanes_.fastest.at(x.tile) == lanes_.panel_axis;
     c.atom = panels || lanes_.paired.count(x.tile) ? "copy.pack"
-             : tile.dtype == held(tile) ? "copy.plain" : "copy.convert";
+             : tile.dtype == held(tile)            ? "copy.plain"
+                                                   : "copy.convert";
     c.buffer = x.tile;
     c.tensor = x.tensor;
     for (Expr e : x.index) c.index.push_back(bake(e));
