@@ -98,6 +98,30 @@ TEST(MapCpu, OtherElementTypesAreConvertedByTheChunk) {
   EXPECT_EQ(atoms["K"], "copy.convert");
 }
 
+TEST(MapCpu, FactorsLieInPairsForUnitsThatMultiplyThem) {
+  AttentionOptions o = f32_attention(false);
+  o.dtype = DType::bf16;
+  Machine machine = vectors(32, 16);
+  machine.vector.bf16 = Bf16Unit::Dot;
+  const MappedProgram m = mapped(attention_sample(o), machine);
+  const MappedKernel& k = m.kernels.at(0);
+  const Buffer &q = buffer(k, "Q"), &p = buffer(k, "P"), &v = buffer(k, "V");
+  EXPECT_EQ(q.dtype, DType::bf16);
+  EXPECT_EQ(q.layout.place({25, 3}).offset, 24 * 32 + 1 * 48 + 1 * 2 + 1)
+      << "panel 1, pair 1 of d, lane 1, second of its pair";
+  EXPECT_EQ(p.layout.place({0, 7}).offset, 3 * 48 + 1);
+  EXPECT_EQ(buffer(k, "K").space, Space::Memory) << "contiguous along what is summed";
+  EXPECT_EQ(v.space, Space::Local);
+  EXPECT_EQ(v.layout.place({5, 1}).offset - v.layout.place({4, 1}).offset, 1) << "j is innermost";
+  for (const Mma& x : all<Mma>(k)) EXPECT_EQ(x.atom, "bf16_dot.4x3");
+  machine.vector.bf16 = Bf16Unit::Tiles;
+  for (const Mma& x : all<Mma>(mapped(attention_sample(o), machine).kernels.at(0)))
+    EXPECT_EQ(x.atom, "bf16_tiles.32x4");
+  o.dtype = DType::f16;
+  for (const Mma& x : all<Mma>(mapped(attention_sample(o), machine).kernels.at(0)))
+    EXPECT_EQ(find_atom(x.atom)->dtype, DType::f32);
+}
+
 TEST(MapCpu, MasksKeepPlainChunksApartAndGuardProducts) {
   const MappedProgram m = mapped(attention_sample(f32_attention(true)));
   const MappedKernel& k = m.kernels.at(0);
