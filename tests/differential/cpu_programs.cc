@@ -186,6 +186,21 @@ TEST(CpuBlocks, AnyBlockOfColumns) {
                       {.schedule = schedule, .slack = 4});
 }
 
+/// Few rows read the other operand where it lies if its rows are contiguous and fill panels, and a copy of it otherwise.
+TEST(CpuBlocks, ProductsOfFewRows) {
+  std::vector<SizeMap> sizes;
+  for (int64_t m : {1, 5, 16, 17})
+    for (int64_t n : {48, 100, 336})
+      for (int64_t k : {1, 70}) sizes.push_back({{"m", m}, {"n", n}, {"k", k}});
+  const char* contiguous =
+      "axis m, n, k\ninput A[m, k] : {T}\ninput B[k, n] : {T}\nC[m, n] = sum[k](A * B)\noutput C\n";
+  const char* apart =
+      "axis m, n, k\naxis p = 2 * size(n)\ninput A[m, k] : {T}\ninput B[k, p] : {T}\n"
+      "C[m, n] = sum[k](A * B[k, 2 * n])\noutput C\n";
+  for (DType t : {DType::f32, DType::f16, DType::bf16}) expect_definition(contiguous, t, sizes);
+  expect_definition(apart, DType::f32, sizes);
+}
+
 /// A cache of pages of 16 keys, found through a table.
 const char kPaged[] =
     "axis b, h, i, p, n\naxis s = 16, d = 32, e = 40\naxis j = 16 * size(p)\ninput Q[b, h, i, d] : "

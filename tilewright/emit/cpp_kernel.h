@@ -80,7 +80,7 @@ class CppKernel {
   std::vector<CppAxis> placed(const Frame& frame, const std::map<Sym, std::string>& at) const;
   /// Moves a tile between memory and Local by calls of pack or unpack, where elements stay what they are; false: nothing is printed.
   bool move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vector<Expr>& index, const Frame& frame,
-                 bool store, const Ahead& ahead);
+                 bool store, const Copy* copy);
   /// Calls that bring near what a reduction along `lane` reads when it runs again, for each element of the result.
   std::vector<std::string> bring_next(const ReduceOp& x, Sym lane);
 
@@ -120,6 +120,12 @@ class CppKernel {
   std::map<Sym, int> product_vectors_;  ///< lane axis of a product -> vectors of its panels
   const MapOp* producer_ = nullptr;     ///< made and stored in the loops of the reduction that is printed
   std::string error_word_;              ///< name of the pointer to it
+  /// A tile that may be read where it lies: names of variables that hold a pointer, its steps from panel to panel and from row to row, what the next chunk
+  /// reads of memory and how many rows; and the bytes from row to row and of a row.
+  struct Lanes {
+    std::string at, panel, row, next, rows, stride, bytes;
+  };
+  std::map<Sym, Lanes> in_place_;
   std::map<Sym, int64_t> extents_;      ///< elements of an axis in one block or chunk, padding included
 };
 

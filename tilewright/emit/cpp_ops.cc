@@ -137,8 +137,10 @@ void CppKernel::op(const Vote& x) {
 }
 
 bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vector<Expr>& index,
-                          const Frame& frame, bool store, const Ahead& ahead) {
-  if (!lane || b.space != Space::Local || b.dtype != real_ || print_.dtype(tensor) != real_) return false;
+                          const Frame& frame, bool store, const Copy* copy) {
+  const DType there_type = print_.dtype(tensor);
+  if (!lane || b.space != Space::Local || b.dtype != real_) return false;
+  if (store ? there_type != real_ : !is_float(there_type)) return false;
   begin(frame, {});
   if (!print_.axis(lane)) return false;
   Sym row;  // the longest other axis
@@ -151,6 +153,7 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
                     row_step = row ? print_.tensor_step(tensor, index, row) : "0";
   if (lane_step.empty() || row_step.empty()) return false;
   std::string further;
+  const Ahead ahead = copy ? copy->ahead : Ahead{};
   if (ahead.axis && row && ahead.axis == row)
     further = fmt::format("{} * {}", rows_ahead, as_factor(row_step));
   else if (ahead.axis && print_.axis(ahead.axis))
@@ -175,12 +178,49 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
   const std::string local = pointer(b);
   const int64_t local_row = row ? print_.step(b, row) : 0,
                 local_panel = panel ? panel_step(b, lane, panel) : 0;
+  const bool seldom =
+      copy && copy->in_place && ahead.axis && ahead.axis == row && panel_of(lane) > 0 &&
+      std::none_of(others.begin(), others.end(), [&](Sym a) { return a != row && print_.axis(a); });
+  const bool in_place = seldom && there_type == real_;
+  if (seldom) {
+    const std::string tile = b.sym.name(), stride = as_factor(row_step);
+    const Lanes lies{names_.fresh(tile + "_at"),
+                     names_.fresh(tile + "_panel"),
+                     names_.fresh(tile + "_row"),
+                     names_.fresh(tile + "_next"),
+                     names_.fresh(tile + "_rows"),
+                     fmt::format("{} * {}", bytes(there_type), stride),
+                     fmt::format("{} * {}", bytes(there_type), as_factor(lanes))};
+    out_.line(fmt::format("const real* {} = {};", lies.at, local));
+    out_.line(fmt::format("int64 {} = {}, {} = {};", lies.panel, panel_step(b, lane, panel_of(lane)),
+                          lies.row, local_row));
+    // The copy brings the first rows of the next chunk near, the product the others.
+    out_.line(fmt::format("const {}* {} = {} + {} * {};", cpp_memory_type(there_type), lies.next, there,
+                          ahead.elements + rows_ahead, stride));
+    out_.line(fmt::format("int64 {} = {};", lies.rows, std::max<int64_t>(0, ahead.elements - rows_ahead)));
+    if (in_place) {
+      std::string condition = fmt::format("{} == 1", lane_step);
+      if (!copy->in_place.is_constant(1)) condition += " && " + print_.boolean(copy->in_place);
+      condition += fmt::format(" && {} % {} == 0", as_factor(lanes), panel_of(lane));
+      out_.open(fmt::format("if ({})", condition));
+      out_.line(fmt::format("{} = {};", lies.at, there));
+      out_.line(fmt::format("{} = {};", lies.panel, panel_of(lane)));
+      out_.line(fmt::format("{} = {};", lies.row, row_step));
+      out_.line(fmt::format("{} = {} + {} * {};", lies.next, lies.at, ahead.elements, stride));
+      out_.line(fmt::format("{} = {};", lies.rows, ahead.elements));
+      out_.otherwise();
+    }
+    in_place_[b.sym] = lies;
+  }
   if (store)
     out_.line(fmt::format("unpack({}, {}, {}, {}, {}, {}, {}, {}, {});", there, lane_step, row_step, local,
                           local_panel, local_row, width, lanes, rows));
   else
-    out_.line(fmt::format("pack({}, {}, {}, {}, {}, {}, {}, {}, {}{});", local, local_panel, local_row, width,
-                          there, lane_step, row_step, lanes, rows, further.empty() ? "" : ", " + further));
+    out_.line(fmt::format("pack<{}, load_{}>({}, {}, {}, {}, {}, {}, {}, {}, {}{});",
+                          cpp_memory_type(there_type), there_type == real_ ? "real" : name(there_type), local,
+                          local_panel, local_row, width, there, lane_step, row_step, lanes, rows,
+                          further.empty() ? "" : ", " + further));
+  if (in_place) out_.close();
   for (Sym a : others)
     if (a != row && print_.axis(a)) out_.close();
   return true;
@@ -191,7 +231,8 @@ void CppKernel::op(const Copy& x) {
   if (b.dtype == DType::bf16) return copy_bf16(x, b);
   const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
   const bool tested = std::any_of(x.checks.begin(), x.checks.end(), [](int check) { return check >= 0; });
-  if (!x.present && !tested && move_tile(b, lane, x.tensor, x.index, x.frame, false, x.ahead)) return;
+  in_place_.erase(b.sym);
+  if (!x.present && !tested && move_tile(b, lane, x.tensor, x.index, x.frame, false, &x)) return;
   begin(x.frame, lane);
   open_tile(b, lane);
   const std::string step = lane ? print_.tensor_step(x.tensor, x.index, lane) : "0";
@@ -270,7 +311,7 @@ void CppKernel::gather_element(const Copy& x, const Buffer& b, Sym lane) {
 void CppKernel::op(const StoreOut& x) {
   const Buffer& b = kernel_.buffer(x.buffer);
   const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
-  if (move_tile(b, lane, x.tensor, x.index, x.frame, true, {})) return;
+  if (move_tile(b, lane, x.tensor, x.index, x.frame, true, nullptr)) return;
   begin(x.frame, lane);
   open_tile(b, lane);
   const DType t = print_.dtype(x.tensor);
@@ -297,7 +338,7 @@ void CppKernel::op(const StoreOut& x) {
 
 void CppKernel::op(const Mma& x) { product(x, nullptr, nullptr); }
 
-/// ", array + offset, elements to the next row, rows, bytes of a row"; empty where nothing is known.
+/// ", array + offset, bytes to the next row, rows, bytes of a row"; empty where nothing is known.
 std::string CppKernel::read_next(const Mma& x) {
   if (!x.next) return {};
   const Buffer& b = kernel_.buffer(x.next);
@@ -317,8 +358,9 @@ std::string CppKernel::read_next(const Mma& x) {
   const std::string rows = print_.axis(row)->extent, elements = print_.axis(along)->extent,
                     step = print_.tensor_step(b.tensor, b.index, row);
   print_.begin(places, {}, 0, width_);
-  return fmt::format(", {} + {}, {}, {}, {} * {}", names_.of(b.tensor),
-                     print_.tensor_offset(b.tensor, b.index), step, rows, bytes(print_.dtype(b.tensor)),
+  const int64_t size = bytes(print_.dtype(b.tensor));
+  return fmt::format(", {} + {}, {} * {}, {}, {} * {}", names_.of(b.tensor),
+                     print_.tensor_offset(b.tensor, b.index), size, as_factor(step), rows, size,
                      as_factor(elements));
 }
 
@@ -330,7 +372,7 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
   TW_CHECK(atom && axes, fmt::format("{} is no product of lanes", x.atom));
   const Buffer& a = kernel_.buffer(axes->lanes);
   const Buffer& b = kernel_.buffer(axes->broadcast);
-  const std::string ahead = axes->outer.empty() ? read_next(x) : std::string();
+  std::string ahead = axes->outer.empty() ? read_next(x) : std::string();
   begin(x.frame, {});
   const CppAxis lane = *print_.axis(axes->lane), inner = *print_.axis(axes->inner);
   const std::string rows = axes->row ? print_.axis(axes->row)->extent : "1";
@@ -364,6 +406,16 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     for (Sym s : tensors_read(scale->value))
       if (s != x.d) scaled = names_.of(s);
   }
+  std::string lanes_at = pointer(a), lanes_panel = fmt::format("{}", panel_step(a, axes->lane, panel)),
+              lanes_row = atom->dtype == DType::bf16 ? std::string() : step(a, axes->inner);
+  if (const auto it = in_place_.find(a.sym); it != in_place_.end()) {
+    const Lanes& lies = it->second;
+    lanes_at = lies.at;
+    lanes_panel = lies.panel;
+    lanes_row = lies.row;
+    if (axes->outer.empty())
+      ahead = fmt::format(", {}, {}, {}, {}", lies.next, lies.stride, lies.rows, lies.bytes);
+  }
   if (!ahead.empty() || extremes || scale) more = ", " + scaled;
   if (!ahead.empty() || extremes) more += ", " + taken;
   more += ahead;
@@ -381,9 +433,9 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
   } else {
     out_.line(fmt::format("product<{}, {}{}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});", atom->m,
                           atom->n, top, panels, rows, inner.extent, pointer(d),
-                          panel_step(d, axes->lane, panel), step(d, axes->row), pointer(a),
-                          panel_step(a, axes->lane, panel), step(a, axes->inner), from, step(b, axes->row),
-                          step(b, axes->inner), x.zero ? "false" : "true", more));
+                          panel_step(d, axes->lane, panel), step(d, axes->row), lanes_at, lanes_panel,
+                          lanes_row, from, step(b, axes->row), step(b, axes->inner),
+                          x.zero ? "false" : "true", more));
   }
   for (Sym o : axes->outer)
     if (print_.axis(o)) out_.close();

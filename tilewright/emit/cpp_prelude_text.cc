@@ -492,6 +492,10 @@ __attribute__((noinline, cold)) static vu raw_load_apart(const T* p, int64 strid
   return lanes;
 }
 INLINE vu raw_load(const unsigned short* p, int64 stride, int64 n) {
+#if defined(__AVX2__) && $V == 8 && !defined(__clang__)  // GCC 12 widens the halves of the vector one by one
+  typedef short v8h __attribute__((vector_size(16), aligned(2)));
+  if (__builtin_expect(n >= LANES && stride == 1, 1)) return (vu)__builtin_ia32_pmovzxwd256(*(const v8h*)p);
+#endif
   if (__builtin_expect(n >= LANES && stride == 1, 1)) return __builtin_convertvector(*(const vh_any*)p, vu);
   return raw_load_apart(p, stride, n);
 }
@@ -544,6 +548,9 @@ INLINE vs from_f16(vu code) {
 #if defined(__F16C__) && $V == 8
   typedef short v8h __attribute__((vector_size(16)));
   return (vs)__builtin_ia32_vcvtph2ps256(__builtin_convertvector(code, v8h));
+#elif defined(__AVX512F__) && $V == 16
+  typedef short v16h __attribute__((vector_size(32)));
+  return (vs)__builtin_ia32_vcvtph2ps512_mask(__builtin_convertvector(code, v16h), (vs){}, -1, 4);
 #else
   return decode<10, -14>(code, 0x8000u, 0x7c00u);
 #endif
@@ -553,6 +560,10 @@ INLINE vu to_f16(vs x) {
 #if defined(__F16C__) && $V == 8
   typedef unsigned short v8u __attribute__((vector_size(16)));
   return __builtin_convertvector((v8u)__builtin_ia32_vcvtps2ph256(x, 0), vu);
+#elif defined(__AVX512F__) && $V == 16
+  typedef short v16h __attribute__((vector_size(32)));
+  typedef unsigned short v16u __attribute__((vector_size(32)));
+  return __builtin_convertvector((v16u)__builtin_ia32_vcvtps2ph512_mask(x, 0, (v16h){}, -1), vu);
 #else
   return encode<10, -14>(x, 0x8000u, 65520.0f, 0x7c00u, 0x7e00u);
 #endif
@@ -637,25 +648,33 @@ INLINE void bring(const void* p, int64 bytes) {
 }
 //@ pack
 // to[panel, k, lane] = from[lane, k] for n rows of panels of `width` lanes, of which the first `lanes` exist and the others are 0. What lies `ahead` elements
-// further is read soon (0: nothing is known).
-__attribute__((noinline)) static void pack(real* to, int64 to_panel, int64 to_row, int64 width, const real* from, int64 from_lane, int64 from_row,
-                                           int64 lanes, int64 n, int64 ahead = 0) {
+// further is read soon (0: nothing is known). LOAD(p, stride, n) converts n elements to a vector.
+template <class T, vf (*LOAD)(const T*, int64, int64)>
+__attribute__((noinline)) static void pack(real* to, int64 to_panel, int64 to_row, int64 width, const T* from, int64 from_lane, int64 from_row, int64 lanes,
+                                           int64 n, int64 ahead = 0) {
   for (int64 k = 0; from_lane == 1 && k < n; ++k) {
     real* t = to + k * to_row;
-    const real* f = from + k * from_row;
-    if (ahead != 0) bring(f + ahead, lanes * sizeof(real));
+    const T* f = from + k * from_row;
+    if (ahead != 0) bring(f + ahead, lanes * sizeof(T));
     for (int64 left = lanes; left > 0; left -= width, t += to_panel, f += width) {
       int64 l = 0;
       const int64 exist = left < width ? left : width;
-      for (; l + LANES <= exist; l += LANES) st(t + l, *(const vf_any*)(f + l));
-      for (; l < exist; ++l) t[l] = f[l];
-      for (; l % LANES != 0; ++l) t[l] = 0;
+      for (; l + LANES <= exist; l += LANES) st(t + l, LOAD(f + l, 1, LANES));
+      if (l < exist) st(t + l, LOAD(f + l, 1, exist - l)), l += LANES;
       for (; l < width; l += LANES) st(t + l, (vf){});
     }
   }
   for (int64 first = 0; from_lane != 1 && first < lanes; first += width, to += to_panel)
     for (int64 l = 0; l < width; ++l)
-      for (int64 k = 0; k < n; ++k) to[k * to_row + l] = first + l < lanes ? from[(first + l) * from_lane + k * from_row] : 0;
+      for (int64 k = 0; k < n; k += LANES) {
+        alignas(64) real row[LANES];
+        const T* f = from + (first + l) * from_lane + k * from_row;
+        if (first + l < lanes)
+          st(row, LOAD(f, from_row, n - k));
+        else
+          st(row, (vf){});
+        for (int64 r = 0; r < LANES && k + r < n; ++r) to[(k + r) * to_row + l] = row[r];
+      }
 }
 //@ unpack
 // to[lane, k] = from[panel, k, lane] for n rows of panels of `width` lanes, of which the first `lanes` exist.
@@ -688,7 +707,16 @@ INLINE vf load_f64(const double* p, int64 stride, int64 n) {
   return *(const vf*)lanes;
 }
 //@ load_f16
-INLINE vf load_f16(const unsigned short* p, int64 stride, int64 n) { return widen(from_f16(raw_load(p, stride, n))); }
+INLINE vf load_f16(const unsigned short* p, int64 stride, int64 n) {
+#if defined(__F16C__) && $V == 8
+  typedef short v8h __attribute__((vector_size(16), aligned(2)));
+  if (__builtin_expect(n >= LANES && stride == 1, 1)) return widen((vs)__builtin_ia32_vcvtph2ps256(*(const v8h*)p));
+#elif defined(__AVX512F__) && $V == 16
+  typedef short v16h __attribute__((vector_size(32), aligned(2)));
+  if (__builtin_expect(n >= LANES && stride == 1, 1)) return widen((vs)__builtin_ia32_vcvtph2ps512_mask(*(const v16h*)p, (vs){}, -1, 4));
+#endif
+  return widen(from_f16(raw_load(p, stride, n)));
+}
 //@ load_bf16
 INLINE vf load_bf16(const unsigned short* p, int64 stride, int64 n) { return widen(from_bf16(raw_load(p, stride, n))); }
 //@ load_f8e4m3
@@ -766,7 +794,7 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     vf x[C];
     UNROLL
     for (int c = 0; c < C; ++c) {
-      x[c] = ld(a + c * LANES);
+      x[c] = *(const vf_any*)(a + c * LANES);
       PIN(x[c]);
     }
     UNROLL
@@ -819,7 +847,7 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
 }
 //@ product
 // The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn. What is read next is brought near: `next_rows` rows of
-// `next_bytes` bytes or, where `next` is null, the rows behind.
+// `next_bytes` bytes, `next_row` bytes apart, or, where `next` is null, the rows behind.
 template <int R, int C, int TOP = 0>
 __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
                                               int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
@@ -828,7 +856,7 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
   for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
   const int64 size = sizeof(real), calls = (rows / R + rows % R) * panels, streams = C > 1 ? 2 : 1;
   const char* near = (const char*)next;
-  int64 near_row = next_row * size, near_step = 0, near_rows = 0;  // rows for each call; rows behind one another are cut anew
+  int64 near_row = next_row, near_step = 0, near_rows = 0;  // rows for each call; rows behind one another are cut anew
   if (next && calls > 0 && inner > 0) {
     if (near_row == next_bytes) {
       next_bytes = near_row = (next_rows * next_bytes + streams * calls - 1) / (streams * calls);

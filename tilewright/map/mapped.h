@@ -132,6 +132,8 @@ struct CopyAsync {
 /// Synchronous copy memory → Local or Registers by all threads of the role; converts dtype, zero fill outside the array (and outside frame extents up to the layout's padding).
 /// `present` is that of Load: null where every index is proved to lie inside the tensor; else an index outside it is an error where it holds, and where it does
 /// not nothing is read and any value will do. `checks`: for each index its number in MappedProgram::checks, −1 where it is proved to lie inside; empty: all are.
+/// `in_place`: products alone read the buffer, as their lanes, and where this condition on sizes holds so seldom that they may read memory where it lies instead,
+/// if lanes are contiguous there (null: never); a hint that changes no value.
 struct Copy {
   std::string atom;
   Sym buffer;
@@ -142,6 +144,7 @@ struct Copy {
   Expr present;
   std::vector<int> checks;
   Ahead ahead;
+  Expr in_place;
 };
 /// Synchronous store to memory, clipped to the array (and frame extents); rounds to the tensor's dtype.
 struct StoreOut {

@@ -126,8 +126,9 @@ struct OpText {
   }
   std::string operator()(const Copy& o) const {
     std::string needed = o.present ? fmt::format(" where {}", to_string(o.present)) : "";
-    return fmt::format("{}{} <- {}[{}]{} by {}{}{}", o.buffer.name(), slot(o.use), o.tensor.name(),
-                       texts(o.index), needed, o.atom, where(o.frame), further(o.ahead));
+    std::string lies = o.in_place ? fmt::format(", or read where it lies if {}", to_string(o.in_place)) : "";
+    return fmt::format("{}{} <- {}[{}]{} by {}{}{}{}", o.buffer.name(), slot(o.use), o.tensor.name(),
+                       texts(o.index), needed, o.atom, where(o.frame), further(o.ahead), lies);
   }
   std::string operator()(const StoreOut& o) const {
     return fmt::format("{}[{}] <- {} by {}{}", o.tensor.name(), texts(o.index), o.buffer.name(), o.atom,

@@ -18,7 +18,9 @@ namespace {
 
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows on a GPU, elements
 constexpr int64_t kCpuRow = 1 << 15;                  // resident rows on a CPU stay in its second-level cache
-constexpr int64_t kCpuTiles = 32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
+constexpr int64_t kCpuTiles =
+    32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
+constexpr int64_t kCpuFewRows = 16;  // rows of a product that its other operand outweighs
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
 
@@ -84,6 +86,19 @@ struct Extents {
   }
 };
 
+/// The same plans for at most `most` elements of an axis, all in one block.
+std::vector<GuardedPlan> narrowed(std::vector<GuardedPlan> plans, Sym axis, int64_t most) {
+  for (GuardedPlan& g : plans) {
+    for (Cut& cut : g.plan.group)
+      if (cut.axis == axis) cut.block = cut.piece = most;
+    auto& limits = g.when.at_most;
+    limits.erase(std::remove_if(limits.begin(), limits.end(), [&](const auto& l) { return l.first == axis; }),
+                 limits.end());
+    limits.emplace_back(axis, most);
+  }
+  return plans;
+}
+
 /// How a CPU cuts a product without maxima.
 struct ProductTile {
   int64_t lanes, rows, chunk;
@@ -97,7 +112,8 @@ ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_
   for (Sym t : roles.streamed_inputs) packed += contains(roles.read_at.at(t), lanes_axis);
   ProductTile t{12, 384, 256};
   const auto bytes_a_lane = [&] { return 4 * t.lanes * (results * t.rows + packed * t.chunk); };
-  for (auto [part, least] : {std::pair(&t.lanes, int64_t(6)), std::pair(&t.rows, int64_t(192)), std::pair(&t.chunk, int64_t(128))})
+  for (auto [part, least] :
+       {std::pair(&t.lanes, int64_t(6)), std::pair(&t.rows, int64_t(192)), std::pair(&t.chunk, int64_t(128))})
     while (*part > least && bytes_a_lane() > kCpuTiles) *part /= 2;
   t.lanes *= width;
   return t;
@@ -237,20 +253,24 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     }
     if (plans.empty() || !rows.empty()) plans.push_back(GuardedPlan{{}, plan});
     // Rows that share a dimension with another axis are often fewer than a vector: such a block computes nothing else.
-    if (row_axis && has_points(d) && !is_dimension(p, row_axis)) {
-      std::vector<GuardedPlan> narrow = plans;
-      for (GuardedPlan& g : narrow) {
+    if (row_axis && has_points(d) && !is_dimension(p, row_axis) && !product_lanes) {
+      std::vector<GuardedPlan> few = narrowed(plans, row_axis, lanes);
+      if (rows.size() == 1 && few.size() > 1)
+        few.pop_back();  // the split plan takes as few rows at any length
+      plans.insert(plans.begin(), few.begin(), few.end());
+    }
+    // A product of few rows reads its other operand once: long pieces of that operand's rows, a few rows at a time.
+    if (product_lanes && rows.size() == 2) {
+      std::vector<GuardedPlan> few =
+          narrowed(plans, rows[0] == product_lanes ? rows[1] : rows[0], kCpuFewRows);
+      for (GuardedPlan& g : few) {
+        g.plan.chunk = std::max<int64_t>(1, 32 / summed);
         for (Cut& cut : g.plan.group)
-          if (cut.axis == row_axis) cut.block = cut.piece = lanes;
-        auto& limits = g.when.at_most;
-        limits.erase(
-            std::remove_if(limits.begin(), limits.end(), [&](const auto& l) { return l.first == row_axis; }),
-            limits.end());
-        limits.emplace_back(row_axis, lanes);
+          if (cut.axis == product_lanes) cut.block = cut.piece = 36 * lanes;
+        for (auto& [axis, most] : g.when.at_most)
+          if (axis == product_lanes) most = 36 * lanes;
       }
-      if (rows.size() == 1 && narrow.size() > 1)
-        narrow.pop_back();  // the split plan takes as few rows at any length
-      plans.insert(plans.begin(), narrow.begin(), narrow.end());
+      plans.insert(plans.begin(), few.begin(), few.end());
     }
     return plans;
   }

@@ -86,11 +86,19 @@ bool KernelBuilder::factorise(Expr term, const std::vector<Sym>& reduced, const 
   for (Sym s : target)
     if (!varies(term, {s})) return false;  // only the condition has that axis, and no operand could
 
-  // Each target axis proposes the factors that have it as one side; the fewer temporaries the better.
+  const auto elements = [&](const std::vector<Expr>& side) {
+    int64_t n = 1;
+    for (const std::vector<Sym>* axes : {&reduced, &target})
+      for (Sym s : *axes)
+        if (varies(product_of(side), {s})) n *= k_.axis(s).block;
+    return n;
+  };
+
+  // Each target axis proposes the factors that have it as one side; the fewer temporaries the better, then the smaller.
   struct Sides {
     std::vector<Expr> with, without;
   } best;
-  int best_cost = 1 << 30;
+  std::pair<int, int64_t> best_cost{1 << 30, 0};
   for (Sym x : target) {
     Sides s;
     for (Expr f : varying) (depends_on(f, x) ? s.with : s.without).push_back(f);
@@ -99,9 +107,9 @@ bool KernelBuilder::factorise(Expr term, const std::vector<Sym>& reduced, const 
       return std::any_of(side.begin(), side.end(), [&](Expr f) { return varies(f, reduced); });
     };
     if (!reduces(s.with) || !reduces(s.without)) continue;
-    int cost = 0;
+    std::pair<int, int64_t> cost{0, 0};
     for (const auto* side : {&s.with, &s.without})
-      if (side->size() > 1 || !is_operand((*side)[0])) ++cost;
+      if (side->size() > 1 || !is_operand((*side)[0])) cost = {cost.first + 1, cost.second + elements(*side)};
     if (cost < best_cost) best = s, best_cost = cost;
   }
   if (best.with.empty()) return false;

@@ -69,6 +69,14 @@ Sym choose_panel_axis(const TileKernel& k, int width) {
       ++worth.first;
       operands.insert(in_a ? d->a : d->b);
     });
+    for (size_t made = 0; made != operands.size();) {  // and what they are made of
+      made = operands.size();
+      for_each_stmt(k.body, [&](const Stmt& s) {
+        if (const Map* m = std::get_if<Map>(&s.node); m && operands.count(m->tile))
+          for (Sym t : reads(k, s))
+            if (contains_axis(k.tile(t).axes, a.index)) operands.insert(t);
+      });
+    }
     for_each_stmt(k.body, [&](const Stmt& s) {
       if (const Load* l = std::get_if<Load>(&s.node); l && operands.count(l->tile))
         worth.second = worth.second || innermost(l->index, k.tile(l->tile).axes) == a.index;

@@ -9,6 +9,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/checks.h"
+#include "tilewright/map/cpu/in_place.h"
 #include "tilewright/map/cpu/lanes.h"
 #include "tilewright/map/cpu/operands.h"
 #include "tilewright/map/cpu/pairs.h"
@@ -77,6 +78,8 @@ class KernelMapper {
   MappedKernel out_;
   std::vector<Buffer> scratch_;
   std::map<Sym, AxisFrame> frames_;
+  std::map<Sym, Expr>
+      uses_;  ///< operand of a product that gives its lanes -> how often the product reads each element
 
   DType held(const Tile& tile) const { return lanes_.held.at(tile.sym); }
 
@@ -258,6 +261,10 @@ class KernelMapper {
     }
     const int vectors = lanes_.vectors.at(product->lane);
     const int rows = product->row ? rows_of_product(vectors, machine_.vector.registers) : 1;
+    Expr uses = 1;
+    for (Sym a : tile.axes)
+      if (!contains_axis(k_.tile(product->lanes).axes, a)) uses = uses * frames_.at(a).extent;
+    uses_[product->lanes] = uses;
     Mma mma;
     mma.atom = fmt::format("fma.{}x{}", rows, vectors);
     if (lanes_.by_pairs.count(&x))
@@ -367,7 +374,10 @@ class KernelMapper {
         open_axis(axis, loop.body, masked ? x.segments[s].stop : Expr());
       lower(x.body, masked, loop.body);
       scale_at_products(loop.body);
-      if (axis.kind == KernelAxis::Kind::Stream) read_ahead(axis, loop.body);
+      if (axis.kind == KernelAxis::Kind::Stream) {
+        read_ahead(axis, loop.body);
+        read_in_place(loop.body, uses_);
+      }
       std::string text = comment;
       if (matters) text += (text.empty() ? "" : ", ") + std::string(masked ? "masked" : "plain");
       if (axis.kind == KernelAxis::Kind::Stream)

@@ -142,25 +142,33 @@ INLINE void bring(const void* p, int64 bytes) {
   for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b);
 }
 // to[panel, k, lane] = from[lane, k] for n rows of panels of `width` lanes, of which the first `lanes` exist and the others are 0. What lies `ahead` elements
-// further is read soon (0: nothing is known).
-__attribute__((noinline)) static void pack(real* to, int64 to_panel, int64 to_row, int64 width, const real* from, int64 from_lane, int64 from_row,
-                                           int64 lanes, int64 n, int64 ahead = 0) {
+// further is read soon (0: nothing is known). LOAD(p, stride, n) converts n elements to a vector.
+template <class T, vf (*LOAD)(const T*, int64, int64)>
+__attribute__((noinline)) static void pack(real* to, int64 to_panel, int64 to_row, int64 width, const T* from, int64 from_lane, int64 from_row, int64 lanes,
+                                           int64 n, int64 ahead = 0) {
   for (int64 k = 0; from_lane == 1 && k < n; ++k) {
     real* t = to + k * to_row;
-    const real* f = from + k * from_row;
-    if (ahead != 0) bring(f + ahead, lanes * sizeof(real));
+    const T* f = from + k * from_row;
+    if (ahead != 0) bring(f + ahead, lanes * sizeof(T));
     for (int64 left = lanes; left > 0; left -= width, t += to_panel, f += width) {
       int64 l = 0;
       const int64 exist = left < width ? left : width;
-      for (; l + LANES <= exist; l += LANES) st(t + l, *(const vf_any*)(f + l));
-      for (; l < exist; ++l) t[l] = f[l];
-      for (; l % LANES != 0; ++l) t[l] = 0;
+      for (; l + LANES <= exist; l += LANES) st(t + l, LOAD(f + l, 1, LANES));
+      if (l < exist) st(t + l, LOAD(f + l, 1, exist - l)), l += LANES;
       for (; l < width; l += LANES) st(t + l, (vf){});
     }
   }
   for (int64 first = 0; from_lane != 1 && first < lanes; first += width, to += to_panel)
     for (int64 l = 0; l < width; ++l)
-      for (int64 k = 0; k < n; ++k) to[k * to_row + l] = first + l < lanes ? from[(first + l) * from_lane + k * from_row] : 0;
+      for (int64 k = 0; k < n; k += LANES) {
+        alignas(64) real row[LANES];
+        const T* f = from + (first + l) * from_lane + k * from_row;
+        if (first + l < lanes)
+          st(row, LOAD(f, from_row, n - k));
+        else
+          st(row, (vf){});
+        for (int64 r = 0; r < LANES && k + r < n; ++r) to[(k + r) * to_row + l] = row[r];
+      }
 }
 // to[lane, k] = from[panel, k, lane] for n rows of panels of `width` lanes, of which the first `lanes` exist.
 __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_panel, int64 from_row, int64 width,
@@ -204,7 +212,7 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     vf x[C];
     UNROLL
     for (int c = 0; c < C; ++c) {
-      x[c] = ld(a + c * LANES);
+      x[c] = *(const vf_any*)(a + c * LANES);
       PIN(x[c]);
     }
     UNROLL
@@ -256,7 +264,7 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
   }
 }
 // The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn. What is read next is brought near: `next_rows` rows of
-// `next_bytes` bytes or, where `next` is null, the rows behind.
+// `next_bytes` bytes, `next_row` bytes apart, or, where `next` is null, the rows behind.
 template <int R, int C, int TOP = 0>
 __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
                                               int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
@@ -265,7 +273,7 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
   for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
   const int64 size = sizeof(real), calls = (rows / R + rows % R) * panels, streams = C > 1 ? 2 : 1;
   const char* near = (const char*)next;
-  int64 near_row = next_row * size, near_step = 0, near_rows = 0;  // rows for each call; rows behind one another are cut anew
+  int64 near_row = next_row, near_step = 0, near_rows = 0;  // rows for each call; rows behind one another are cut anew
   if (next && calls > 0 && inner > 0) {
     if (near_row == next_bytes) {
       next_bytes = near_row = (next_rows * next_bytes + streams * calls - 1) / (streams * calls);
@@ -344,7 +352,7 @@ static void causal_task(const int64* words, int64 task) {
   const int64 i0 = 48 * i_block;
   const int64 ni = i_min(48, size_i - i0);
   // Q = Q[b, h, i, d]
-  pack(Q_tile, 768, 24, 24, Q + b * Q_b + h * Q_h + i0 * Q_i + 0 * Q_d, Q_i, Q_d, ni, 32);
+  pack<float, load_real>(Q_tile, 768, 24, 24, Q + b * Q_b + h * Q_h + i0 * Q_i + 0 * Q_d, Q_i, Q_d, ni, 32);
   // rho = -inf
   for (int64 p = 0; p * 24 < ni; ++p) {
     UNROLL
@@ -377,7 +385,7 @@ static void causal_task(const int64* words, int64 task) {
     const int64 nj = i_min(64, size_j - j0);
     // S = sum[d](Q * K)
     // m = max[j](S[i, j])
-    product<4, 3, 1>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_j, nj, 4 * 32);
+    product<4, 3, 1>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, 4 * V_j, nj, 4 * 32);
     // rho_next = max(rho[i], m[i]): point
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
@@ -463,14 +471,14 @@ static void causal_task(const int64* words, int64 task) {
     }
     // o = o[i, e] * r[i]: repair
     // o += sum[j](S * V): sum exp(S - rho) V
-    product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0 + 64) * K_j + 0 * K_d, K_j, i_min(64, size_j - (j0 + 64)), 4 * 32);
+    product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0 + 64)), 4 * 32);
   }
   // masked
   for (int64 j_chunk = i_max(0, i_min(i_block + ((size_j - size_i - 16 * i_block + 1) >> 6), size_j >> 6)), j_chunk_end = i_max(0, i_min(((size_j - size_i + i_min(size_i - 1, 48 * i_block + 47)) >> 6) + 1, (size_j + 63) >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
     const int64 j0_2 = 64 * j_chunk;
     const int64 nj_2 = i_min(64, size_j - j0_2);
     // S = sum[d](Q * K)
-    product<4, 3>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false, 0, 0, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_j, nj_2, 4 * 32);
+    product<4, 3>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false, 0, 0, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, 4 * V_j, nj_2, 4 * 32);
     // S = where(size(i) + j <= i + size(j), S[i, j], -inf)
     // m = max[j](S[i, j])
     for (int64 p = 0; p * 24 < ni; ++p) {
@@ -663,7 +671,7 @@ static void causal_task(const int64* words, int64 task) {
     } else {
       // o = o[i, e] * r[i]: repair
       // o += sum[j](S * V): sum exp(S - rho) V
-      product<4, 3>((ni + 23) / 24, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0_2 + 64) * K_j + 0 * K_d, K_j, i_min(64, size_j - (j0_2 + 64)), 4 * 32);
+      product<4, 3>((ni + 23) / 24, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0_2 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0_2 + 64)), 4 * 32);
     }
   }
   // l_inv = 1 / l[i]
