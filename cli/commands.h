@@ -7,6 +7,7 @@ namespace tilewright::cli {
 void add_run(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
 void add_derive(CLI::App& app, int& status);
+void add_draw(CLI::App& app, int& status);
 void add_emit(CLI::App& app, int& status);
 void add_build(CLI::App& app, int& status);
 void add_hardware(CLI::App& app, int& status);

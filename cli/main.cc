@@ -71,6 +71,7 @@ int run(int argc, char** argv) {
   add_run(app, status);
   add_check(app, status);
   add_derive(app, status);
+  add_draw(app, status);
   add_emit(app, status);
   add_build(app, status);
   add_hardware(app, status);

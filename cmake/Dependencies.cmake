@@ -3,6 +3,7 @@
 #
 #   tw_dependencies       fmt, nlohmann-json, toml++, xxHash, threads, dlopen: every folder
 #   tw_cli_dependencies   CLI11: the command only
+#   tw_xml                pugixml: diagrams only
 find_package(Threads REQUIRED)
 add_library(tw_dependencies INTERFACE)
 add_library(tw_cli_dependencies INTERFACE)
@@ -33,6 +34,7 @@ tw_require_header(CLI/CLI.hpp libcli11-dev)
 tw_require_header(nlohmann/json.hpp nlohmann-json3-dev)
 tw_require_header(toml++/toml.h libtomlplusplus-dev)
 tw_require_header(xxhash.h libxxhash-dev)
+tw_require_header(pugixml.hpp libpugixml-dev)
 
 if(TILEWRIGHT_DEPS)
   target_include_directories(tw_dependencies SYSTEM INTERFACE ${TILEWRIGHT_DEPS}/include)
@@ -42,3 +44,18 @@ else()
   target_link_libraries(tw_dependencies INTERFACE fmt::fmt)
 endif()
 target_link_libraries(tw_cli_dependencies INTERFACE tw_dependencies)
+
+# pugixml: the package's library; of a folder its source, compiled with what includes it, or a library that was copied along.
+add_library(tw_xml INTERFACE)
+if(TILEWRIGHT_DEPS AND EXISTS ${TILEWRIGHT_DEPS}/include/pugixml.cpp)
+  target_compile_definitions(tw_xml INTERFACE PUGIXML_HEADER_ONLY)
+elseif(TILEWRIGHT_DEPS)
+  if(NOT EXISTS ${TILEWRIGHT_DEPS}/lib/libpugixml.a)
+    message(FATAL_ERROR "TILEWRIGHT_DEPS: neither ${TILEWRIGHT_DEPS}/include/pugixml.cpp nor ${TILEWRIGHT_DEPS}/lib/libpugixml.a "
+                        "is there; fill the folder with scripts/collect_headers.sh where libpugixml-dev is installed")
+  endif()
+  target_link_libraries(tw_xml INTERFACE ${TILEWRIGHT_DEPS}/lib/libpugixml.a)
+else()
+  find_package(pugixml REQUIRED)
+  target_link_libraries(tw_xml INTERFACE pugixml::pugixml)
+endif()

@@ -28,6 +28,7 @@ find_missing() {
     header nlohmann/json.hpp || need nlohmann-json3-dev
     header toml++/toml.h || need libtomlplusplus-dev
     header xxhash.h || need libxxhash-dev
+    header pugixml.hpp || need libpugixml-dev
   fi
   if [ "${1:-}" = test ]; then
     header gtest/gtest.h || need libgtest-dev

@@ -1,0 +1,66 @@
+// tilewright draw given what it cannot take, and where its picture goes.
+#include <gtest/gtest.h>
+
+#include "tests/support/command.h"
+
+namespace tilewright::testing::draw_errors_test {
+namespace {
+
+const char kProgram[] =
+    "program s\naxis r, j\ninput x[r, j] : f16\nP[r, j] = softmax[j](where(r < j, x, -inf))\noutput P : "
+    "f16\n";
+
+class DrawErrors : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder = new_folder();
+    write(folder + "/s.tw", kProgram);
+  }
+  static std::string refused(std::vector<std::string> more) {
+    more.insert(more.begin(), {"draw", "s.tw"});
+    const CommandResult r = tilewright(more, folder);
+    EXPECT_EQ(r.status, 2) << r.err;
+    EXPECT_EQ(r.out, "");
+    return r.err;
+  }
+  static std::string folder;
+};
+std::string DrawErrors::folder;
+
+TEST_F(DrawErrors, Options) {
+  EXPECT_EQ(refused({"--theme", "drak"}), "error: no theme is called `drak`\n  help: did you mean `dark`?\n");
+  EXPECT_EQ(refused({"--theme", "sepia"}),
+            "error: no theme is called `sepia`\n  help: choose one of auto, light, dark\n");
+  EXPECT_EQ(refused({"--width", "0"}),
+            "error: --width 0 is not an integer from 300 to 10000\n  help: write --width 700\n");
+  EXPECT_EQ(refused({"--output"}), "error: --output needs a value\n  help: see tilewright draw --help\n");
+  EXPECT_EQ(refused({"--colour", "red"}),
+            "error: no option is called `--colour`\n  help: see tilewright draw --help\n");
+  EXPECT_EQ(refused({"--size", "q=3"}),
+            "error: --size q=3: the program has no axis `q`\n  help: its axes are r, j\n");
+}
+
+TEST_F(DrawErrors, WherePicturesCannotGo) {
+  EXPECT_EQ(refused({"--output", "none/x.svg"}),
+            "error: --output: there is no folder none\n  help: make it, or name another file\n");
+  EXPECT_EQ(refused({"--output", "."}), "error: --output: . is a folder\n  help: name a file in it\n");
+  EXPECT_EQ(list(folder), std::vector<std::string>{"s.tw"});
+}
+
+TEST_F(DrawErrors, Pictures) {
+  const CommandResult out = tilewright({"draw", "s.tw"}, folder);
+  EXPECT_EQ(out.status, 0) << out.err;
+  EXPECT_EQ(out.out.rfind("<svg ", 0), 0u);
+  EXPECT_NE(out.out.find("r &lt; j"), std::string::npos);
+  const CommandResult file = tilewright({"draw", "s.tw", "--output", "s.svg"}, folder);
+  EXPECT_EQ(file.status, 0) << file.err;
+  EXPECT_EQ(file.out, "");
+  EXPECT_EQ(read(folder + "/s.svg"), out.out);
+  const CommandResult json = tilewright({"draw", "s.tw", "--json", "--theme", "light"}, folder);
+  EXPECT_EQ(json.status, 0) << json.err;
+  EXPECT_GT(number_in_json(json.out, "/pictures/0/width"), 100);
+  EXPECT_EQ(number_in_json(json.out, "/pictures/0/boxes"), 4);
+}
+
+}  // namespace
+}  // namespace tilewright::testing::draw_errors_test
