@@ -180,6 +180,27 @@ TEST(Integers, PastTheLimitOnTheWayTheyAreRefused) {
   EXPECT_EQ(run("max[j](where(n == 0, i64(f32(m) * 3.0), 0))", 5), fine);  // what is cast is not followed
 }
 
+/// What is computed with a number that has a point or an exponent is real, though its value is an integer.
+TEST(Integers, ALiteralWithAPointOrAnExponentIsReal) {
+  const auto run = [&](const std::string& value, Target target) {
+    return message([&] {
+      outputs("axis i, j\ninput x[i, j] : f32\ninput k[i, j] : bool\ninput n[i, j] : i64\ns[i] = " + value +
+                  "\noutput s : f32\n",
+              target,
+              {{"x", array_of(DType::f32, {1, 2}, std::vector<float>{1, 2})},
+               {"k", array_of(DType::boolean, {1, 2}, std::vector<uint8_t>{1, 0})},
+               {"n", array_of(DType::i64, {1, 2}, std::vector<int64_t>{1 << 30, 3})}});
+    });
+  };
+  for (Target target : kTargets) {
+    EXPECT_EQ(run("max[j](x + (1 - k) * -1e30)", target), "no error");
+    EXPECT_EQ(run("logsumexp[j](x + (1 - k) * -1e30)", target), "no error");
+    EXPECT_EQ(run("max[j](n * 1e12)", target), "no error");
+    EXPECT_EQ(run("max[j](n * 1000000000000.0)", target), "no error");
+  }
+  EXPECT_NE(run("max[j](n * 1000000000000)", Target::Interp), "no error");
+}
+
 /// f32 counts to 2^24: what an integer output would show is refused past it, and held in f64 where an input is.
 TEST(Integers, CountsPastTheMantissaOfARealAreRefused) {
   const int64_t length = (int64_t{1} << 24) + 7;

@@ -32,8 +32,34 @@ bool is_arithmetic(Expr e) {
   }
 }
 
+/// Is a literal with a point or an exponent among what `e` computes with? Then it is real, whatever its value: -1e30 is no integer, and (1 - k) * -1e30 neither.
+bool is_written_real(Expr e, std::set<Expr>& seen) {
+  if (!seen.insert(e).second) return false;
+  const auto any = [&](size_t from, size_t to) {
+    for (size_t k = from; k < to; ++k)
+      if (is_written_real(e.arg(k), seen)) return true;
+    return false;
+  };
+  switch (e.op()) {
+    case Op::Real: return true;
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::Neg:
+    case Op::Pow:
+    case Op::Max:
+    case Op::Min:
+    case Op::Abs: return any(0, e.args().size());
+    case Op::Select: return any(1, 3);
+    case Op::Reduce: return any(0, 1);
+    default: return false;
+  }
+}
+
 bool computes(Expr e) {
-  return is_arithmetic(e) && is_integer(e) && !is_boolean(e) && !tensors_read(e).empty();
+  if (!is_arithmetic(e) || !is_integer(e) || is_boolean(e) || tensors_read(e).empty()) return false;
+  std::set<Expr> seen;
+  return !is_written_real(e, seen);
 }
 
 struct Array {
