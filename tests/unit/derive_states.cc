@@ -264,6 +264,36 @@ TEST(States, ASumOverAnotherAxisKeepsWhatVariesAlongIt) {
                   {"a[r] max y", "d1[r] sum sum[d](Q * K) - rho", "n[] sum 1"});
 }
 
+/// Σ_jΣ_d exp(u − r): one point for both axes.
+TEST(States, ASumOfExponentialsOverSeveralAxes) {
+  const std::string text =
+      "axis i, j\naxis d = 4\ninput u[i, j, d] : f32\ninput v[i, d] : f32\nr[i] = max[j, d](u)\n";
+  for (const std::string& y : {"sum[j, d](exp(u - r))", "sum[j, d](exp(u - r) * v)", "logsumexp[j, d](u)",
+                               "sum[j, d](where(d < 3, exp(2 * u - 2 * r), 0))"}) {
+    SCOPED_TRACE(y);
+    Derived x = derived(text + "y[i] = " + y + "\noutput y\n", "j");
+    EXPECT_EQ(x.d.passes.size(), 1u);
+    ASSERT_EQ(x.state().points.size(), 1u);
+    EXPECT_EQ(axes(x.state().points[0].axes), "i");
+  }
+}
+
+TEST(States, AMaximumOverSeveralAxesIsPeeledThroughBoth) {
+  const std::string text =
+      "axis i, j\naxis d = 4\ninput K[j, d] : f32\ninput R[i, d] : f32\ninput u[i, j] : f32\nr[i] = "
+      "max[j](u)\n";
+  for (const std::string& y : {"max[j, d](K * R * r)", "max[j, d](K * R + r)", "min[j, d](exp(K * R - r))",
+                               "max[j, d](-abs(r) * K)", "max[j, d](max(K, R) * abs(r) + d)"}) {
+    SCOPED_TRACE(y);
+    Derived x = derived(text + "y[i] = " + y + "\noutput y\n", "j");
+    EXPECT_EQ(x.d.passes.size(), 1u);
+  }
+  // A running value that varies along the other axis does not leave it.
+  const Derived x = derived(
+      "axis j\naxis d = 4\ninput K[j, d] : f32\nr[d] = max[j](K)\ny[] = max[j, d](K * r)\noutput y\n", "j");
+  EXPECT_EQ(x.d.passes.size(), 2u);
+}
+
 TEST(States, AProductKeepsItsRange) {
   expect_one_pass("a[r] = max[j](y)\np[r] = prod[j]((1 + 0.1 * x) * abs(a))\noutput p\n",
                   {"a[r] max y", "n[] sum 1", "p[r] prod 1 + x / 10"});

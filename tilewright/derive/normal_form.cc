@@ -517,8 +517,14 @@ NormalForm::Terms NormalForm::of_inner_reduction(Expr e) {
     for (Expr f : factors_of(t.coefficient)) (free(f) || runs(f) ? moved : bound).push_back(f);
     t.coefficient = product_of(moved);
     t.c = times(t.c, product_of(bound));
-    if (!free(t.coefficient) || !free(t.r) || !free(t.u))
+    if (!free(t.coefficient) || !free(t.r))
       throw Mixing{e, "a sum over another axis whose terms hold running values that vary along that axis"};
+    if (!free(t.u)) {  // Σ_k exp(u_k − ρ) = exp(m − ρ) · Σ_k exp(u_k − m) with m = max_k u_k
+      const Expr most = simplify(
+          reduce(Reducer::Max, e->bound, free(t.present) ? t.u : select(t.present, t.u, minus_infinity())));
+      t.c = times(t.c, simplify(select(equal(t.u, minus_infinity()), 0, exp(t.u - most))));
+      t.u = most;
+    }
     Terms parts{t};
     bool all_free = std::all_of(t.shifts.begin(), t.shifts.end(), [&](const Shift& s) { return free(s.u); });
     for (const Shift& s : t.shifts)

@@ -32,6 +32,10 @@ class Peeler {
 
  private:
   Expr leaf(Reducer r, Expr c, Expr present) {
+    if (!inner_.empty() && r != Reducer::Sum) {
+      if (!free(present)) throw Mixing{c, "a condition of an inner reduction beside a running value"};
+      c = simplify(reduce(r, inner_, c));
+    }
     for (const Leaf& l : out_.leaves)
       if (l.reducer == r && l.c == c && l.present == present) return read(l);
     Leaf l{.sym = {}, .axes = {}, .reducer = r, .c = c, .present = present};
@@ -44,6 +48,15 @@ class Peeler {
     return tilewright::read(l.sym, std::vector<Expr>(l.axes.begin(), l.axes.end()));
   }
   Expr count(Expr present) { return leaf(Reducer::Sum, 1, present); }
+  /// Is `e` free of the axes of the reductions inside which it stands?
+  bool free(Expr e) const {
+    return std::none_of(inner_.begin(), inner_.end(), [&](Sym s) { return depends_on(e, s); });
+  }
+  /// Can `e` be moved out of everything?
+  bool moves(Expr e) {
+    const Kind kind = nf_.kind(e);
+    return kind != Kind::C && kind != Kind::Mixed && free(e);
+  }
   static Reducer opposite(Reducer r) { return r == Reducer::Max ? Reducer::Min : Reducer::Max; }
 
   /// `present` ∧ `c` may hold for nothing: then the branch must not take part, whatever was peeled off it.
@@ -54,7 +67,8 @@ class Peeler {
 
   Expr extremum(Reducer r, Expr e, Expr present) {
     Kind kind = nf_.kind(e);
-    if (kind == Kind::Constant || kind == Kind::R) return e;
+    if (moves(e)) return e;
+    if (kind == Kind::Constant) return leaf(r, e, present);
     const bool whole =
         inside_ == Inside::Whole || is_kept(e);  // kept: a point of its own, as in exponentials
     if (kind == Kind::C && whole) return leaf(r, e, present);
@@ -63,16 +77,14 @@ class Peeler {
     switch (e.op()) {
       case Op::Add: {
         std::vector<Expr> moved, kept;
-        for (Expr a : e.args())
-          (nf_.kind(a) == Kind::C || nf_.kind(a) == Kind::Mixed ? kept : moved).push_back(a);
+        for (Expr a : e.args()) (moves(a) ? moved : kept).push_back(a);
         if (moved.empty()) break;
         moved.push_back(extremum(r, sum_of(kept), present));
         return sum_of(moved);
       }
       case Op::Mul: {
         std::vector<Expr> moved, kept;
-        for (Expr f : e.args())
-          (nf_.kind(f) == Kind::C || nf_.kind(f) == Kind::Mixed ? kept : moved).push_back(f);
+        for (Expr f : e.args()) (moves(f) ? moved : kept).push_back(f);
         if (moved.empty()) break;
         Expr a = product_of(moved), rest = product_of(kept);
         if (signs_.nonnegative(a)) return a * extremum(r, rest, present);
@@ -93,7 +105,7 @@ class Peeler {
       }
       case Op::Abs: {
         std::vector<Term> t = nf_.terms(e);
-        if (t.size() != 1 || !t[0].shifts.empty() || t[0].u) break;
+        if (t.size() != 1 || !t[0].shifts.empty() || t[0].u || !free(t[0].coefficient)) break;
         return t[0].coefficient * leaf(r, t[0].c, conjunction(present, t[0].present));
       }
       case Op::Select: {
@@ -103,6 +115,8 @@ class Peeler {
           if (value == none) return;
           for (const NormalForm::Split& s : nf_.split(condition)) {
             if (is_false(s.c) || is_false(s.r)) continue;
+            if (!free(s.c) || !free(s.r))
+              throw Mixing{e, "a condition of an inner reduction beside a running value"};
             Expr here = conjunction(present, s.c);
             Expr part = branch(r, extremum(r, value, here), is_true(s.c) ? truth() : here);
             parts.push_back(is_true(s.r) ? part : select(s.r, part, none));
@@ -112,6 +126,14 @@ class Peeler {
         take(negation(e.arg(0)), e.arg(2));
         if (parts.empty()) return none;
         return parts.size() == 1 ? parts[0] : make(r == Reducer::Max ? Op::Max : Op::Min, parts);
+      }
+      case Op::Reduce: {  // max_j max_d(a·c + b) = a·max_j(max_d c) + b
+        if (e->reducer != r) break;
+        const std::vector<Sym> around = inner_;
+        inner_.insert(inner_.end(), e->bound.begin(), e->bound.end());
+        const Expr value = extremum(r, e.arg(0), present);
+        inner_ = around;
+        return value;
       }
       default: break;
     }
@@ -177,6 +199,8 @@ class Peeler {
   Expr size_;
   const std::function<std::vector<Sym>(const Leaf&)>& axes_of_;
   Inside inside_;
+  std::vector<Sym>
+      inner_;  ///< axes of the reductions inside which an expression stands, of the same kind as the one that is peeled
   Peeled out_;
 };
 
