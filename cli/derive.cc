@@ -1,10 +1,13 @@
 // tilewright derive: the states, repairs, merges and checks, or the refusal and its reason.
+#include <fmt/format.h>
+
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "tilewright/derive/json.h"
 #include "tilewright/derive/latex.h"
 #include "tilewright/driver/compiled.h"
+#include "tilewright/driver/price.h"
 #include "tilewright/driver/prove.h"
 
 namespace tilewright::cli {
@@ -45,31 +48,44 @@ void add_derive(CLI::App& app, int& status) {
         return compile_program(p, compile_options(*o, p));
       }();
       bool proved = true;
-      for (size_t k = 0; k < c.kernels.size(); ++k) {
-        Compilation& kernel = c.kernels[k];
+      // The definition as one kernel, also where several cost less.
+      std::vector<Compilation*> shown;
+      for (Compilation& kernel : c.kernels) shown.push_back(&kernel);
+      if (c.whole) shown = {&*c.whole};
+      const bool several = shown.size() > 1;
+      for (size_t k = 0; k < shown.size(); ++k) {
         if (!proofs->folder.empty())
-          write_smt(kernel.elaborated, kernel.derivation, proofs->folder,
-                    c.several() ? fmt::format("{}-kernel{}", p.name, k + 1) : p.name);
+          write_smt(shown[k]->elaborated, shown[k]->derivation, proofs->folder,
+                    several ? fmt::format("{}-kernel{}", p.name, k + 1) : p.name);
         if (!proofs->z3) continue;
         Progress progress("proving by z3");
-        proved = prove_by_z3(kernel.elaborated, kernel.derivation) && proved;
+        proved = prove_by_z3(shown[k]->elaborated, shown[k]->derivation) && proved;
       }
-      nlohmann::ordered_json several;
-      for (size_t k = 0; k < c.kernels.size(); ++k) {
-        const Compilation& kernel = c.kernels[k];
+      const nlohmann::ordered_json choices = choices_json(c);
+      nlohmann::ordered_json made, all;
+      for (size_t k = 0; k < c.kernels.size(); ++k) made.push_back(c.name_of(k));
+      for (size_t k = 0; k < shown.size(); ++k) {
+        const Compilation& kernel = *shown[k];
+        const std::string above = several ? heading(c, k, proofs->latex ? "%" : "#") : "";
         if (proofs->latex) {
-          put(heading(c, k, "%") + to_latex(kernel.elaborated, kernel.derivation));
+          put(above + to_latex(kernel.elaborated, kernel.derivation));
         } else if (!o->json) {
-          put(heading(c, k, "#") + to_text(kernel.elaborated, kernel.derivation));
-        } else if (!c.several()) {
-          put_json(to_json(kernel.elaborated, kernel.derivation));
+          put(above + to_text(kernel.elaborated, kernel.derivation));
+        } else if (!several) {
+          all = to_json(kernel.elaborated, kernel.derivation);
         } else {
           nlohmann::ordered_json one{{"kernel", c.name_of(k)}};
           one.update(to_json(kernel.elaborated, kernel.derivation));
-          several["kernels"].push_back(one);
+          all["kernels"].push_back(one);
         }
       }
-      if (o->json && c.several()) put_json(several);
+      if (o->json) {
+        if (c.whole) all["made_as"] = made;
+        if (!choices.empty()) all["choices"] = choices;
+        put_json(all);
+      } else if (!proofs->latex && !choices.empty()) {
+        put("\n" + choices_text(c));
+      }
       return proved ? 0 : 1;
     }();
   });

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "tilewright/driver/compiled.h"
+#include "tilewright/driver/price.h"
 #include "tilewright/program/elaborate.h"
 
 namespace tilewright::cli {
@@ -111,7 +111,7 @@ void add_emit(CLI::App& app, int& status) {
                                : "it runs the program as it is; write --target cpu or --target cuda");
       std::string text;
       std::vector<PassTime> times;
-      nlohmann::json kernels = nlohmann::json::array(), workspace;
+      nlohmann::json kernels = nlohmann::json::array(), workspace, choices;
       auto progress = std::make_unique<Progress>("compiling");
       if (*stage == "program") {
         text = print(p);
@@ -119,6 +119,8 @@ void add_emit(CLI::App& app, int& status) {
         const CompiledProgram c = compile_program(p, options);
         times = c.times();
         if (*stage == "plan") text = plan_text(c);
+        if (*stage == "kernels") text = choices_text(c);
+        choices = choices_json(c);
         for (size_t k = 0; k < c.kernels.size(); ++k) {
           nlohmann::json one{{"kernel", c.name_of(k)}};
           if (*stage == "plan") {
@@ -152,6 +154,7 @@ void add_emit(CLI::App& app, int& status) {
           j["kernels"] = kernels;
           j["workspace"] = workspace;
         }
+        if (!choices.empty()) j["choices"] = choices;
         for (const PassTime& t : times) j["milliseconds"][t.name] = t.milliseconds;
         put_json(j);
       } else {

@@ -164,7 +164,9 @@ TEST_F(Command, SeveralKernelsAsJson) {
   EXPECT_EQ(derived["kernels"][1]["kernel"], "k");
   for (const std::string stage : {"kernels", "plan", "tile", "mapped", "source"}) {
     const json j = object({"emit", "chain.tw", "--stage", stage, "--json"});
-    EXPECT_EQ(members(j), "kernels milliseconds stage text workspace");
+    EXPECT_EQ(members(j), "choices kernels milliseconds stage text workspace");
+    EXPECT_EQ(members(j["choices"][0]), "kind refused taken what");
+    EXPECT_EQ(members(j["choices"][0]["taken"]), "bytes kernels operations products total");
     EXPECT_EQ(members(j["kernels"][0]), stage == "plan" ? "kernel plans" : "kernel text");
     const std::string heading = stage == "source" ? "// kernel 2 of 4: k\n"
                                 : stage == "plan" ? "\nkernel k:"

@@ -85,6 +85,120 @@ TEST(PartitionRule, FuseOverridesIt) {
             "y(x A B)");
 }
 
+// ---- by price ----
+
+const std::string kNormalised =
+    kProducts + "m[r, c] = x * rsqrt(mean[c](x * x))\ny[r, f] = sum[c](m * A)\noutput y\n";
+
+/// Kernels when each costs what `price` says of the names of its definitions.
+Partition priced(const std::string& text, const std::function<double(const std::vector<std::string>&)>& price,
+                 Start start, const std::vector<std::string>& fuse = {}, int* asked = nullptr) {
+  const Program p = elaborate(parsed(text));
+  Forced forced;
+  for (const Definition& d : p.definitions)
+    for (const std::string& name : fuse)
+      if (d.sym.name() == name) forced.fuse.push_back(d.sym);
+  return partition(
+      p, forced,
+      [&](const Program& part) {
+        if (asked) ++*asked;
+        std::vector<std::string> names;
+        for (const Definition& d : part.definitions) names.push_back(d.sym.name());
+        Attempt a;
+        a.stream = part.axis("c") ? part.axis("c")->index : Sym();
+        a.price.total = price(names);
+        a.price.kernels = 1;
+        return a;
+      },
+      start);
+}
+
+double per_definition(const std::vector<std::string>& names) { return names.size() > 1 ? 10 : 1; }
+
+TEST(PartitionPrice, WhatIsComputedAgainIsStoredWhereThatCostsLess) {
+  const Partition q = priced(kNormalised, per_definition, Start::OneKernel);
+  EXPECT_EQ(described(q), "m(x) y(A m)");
+  ASSERT_FALSE(q.choices.empty());
+  EXPECT_EQ(q.choices[0].kind, Choice::Kind::Stored);
+  EXPECT_EQ(q.choices[0].what, "m");
+  EXPECT_EQ(q.choices[0].taken.total, 2);
+  EXPECT_EQ(q.choices[0].otherwise.total, 10);
+}
+
+TEST(PartitionPrice, FuseOverridesIt) {
+  EXPECT_EQ(described(priced(kNormalised, per_definition, Start::OneKernel, {"m"})), "y(x A)");
+}
+
+TEST(PartitionPrice, ASmallSavingChangesNothing) {
+  const Partition q = priced(
+      kNormalised, [](const auto& names) { return names.size() > 1 ? 10.0 : 4.9; }, Start::OneKernel);
+  EXPECT_EQ(described(q), "y(x A)");
+  for (const Choice& c : q.choices) EXPECT_EQ(c.kind, Choice::Kind::Fused);
+  EXPECT_EQ(q.choices.size(), 2u);  // the row, and its sum of squares
+}
+
+TEST(PartitionPrice, NothingIsAskedWhereNothingIsComputedAgain) {
+  int asked = 0;
+  priced(kProducts + "m[r] = max[c](x)\ny[r] = sum[c](exp(x - m))\noutput y\n", per_definition,
+         Start::OneKernel, {}, &asked);
+  EXPECT_EQ(asked, 0);
+}
+
+TEST(PartitionPrice, AMeanThatIsSubtractedIsNotStored) {
+  const std::string text =
+      kProducts + "mu[r] = mean[c](x)\nlo[r] = min[c](x)\ny[r, f] = sum[c]((x - mu) * lo * A)\noutput y\n";
+  const auto stores_nothing_else = [](const auto& names) { return names.size() > 2 ? 10.0 : 1.0; };
+  EXPECT_EQ(described(priced(text, stores_nothing_else, Start::OneKernel)), "lo(x) y(x A lo)");
+}
+
+TEST(PartitionPrice, TheSearchIsBounded) {
+  std::string text = kProducts;
+  std::string body = "x";
+  for (int n = 0; n < 100; ++n) {
+    text += fmt::format("m{}[r] = max[c](x * {})\n", n, n + 2);
+    body += fmt::format(" * m{}", n);
+  }
+  int asked = 0;
+  priced(
+      text + "y[r, f] = sum[c](" + body + " * A)\noutput y\n", [](const auto& n) { return double(n.size()); },
+      Start::OneKernel, {}, &asked);
+  EXPECT_LE(asked, most_attempts + 2);
+}
+
+TEST(PartitionPrice, KernelsOfOneStreamAreJoined) {
+  const CompiledProgram c = compile_program(
+      load_program(fmt::format("{}/examples/attention_backward.tw", TW_SOURCE_DIR)), {.target = Target::Cpu});
+  ASSERT_EQ(c.kernels.size(), 2u);
+  EXPECT_EQ(c.name_of(1), "dK, dV");
+  EXPECT_EQ(c.kernels[0].derivation.passes.size(), 1u);
+}
+
+TEST(PartitionPrice, OneKernelIsKeptBesideThoseThatCostLess) {
+  const Program p = load_program(fmt::format("{}/examples/rmsnorm_matmul.tw", TW_SOURCE_DIR));
+  const CompiledProgram c = compile_program(p, {.target = Target::Cpu});
+  EXPECT_EQ(c.kernels.size(), 2u);
+  ASSERT_TRUE(c.whole.has_value());
+  EXPECT_EQ(c.whole->derivation.passes.size(), 1u);
+  const CompiledProgram one = compile_program(p, {.target = Target::Cpu, .schedule = "stream c=64"});
+  EXPECT_EQ(one.kernels.size(), 1u);
+  const CompiledProgram named =
+      compile_program(p, {.target = Target::Cpu, .schedule = "kernel y: stream c=64"});
+  EXPECT_EQ(named.kernels.size(), 1u);
+}
+
+TEST(PartitionPrice, WhatIsPrintedParsesBack) {
+  for (const char* name : {"rmsnorm_matmul", "quant_gemm", "mla_decode", "affine_quant_gemm",
+                           "rmsnorm_swiglu", "attention_backward", "llama_block"}) {
+    SCOPED_TRACE(name);
+    const Program p = load_program(fmt::format("{}/examples/{}.tw", TW_SOURCE_DIR, name));
+    CompileOptions o;
+    o.target = Target::Cpu;
+    const std::string text = plan_text(compile_program(p, o));
+    o.schedule = text;
+    EXPECT_EQ(plan_text(compile_program(p, o)), text);
+  }
+}
+
 TEST(Partition, AKernelThatIsRefusedIsCutAtTheSmallestArrayThatHelps) {
   const Program p = elaborate(parsed(kProducts + R"(s[r] = sum[c](x)
 h[r, f] = sum[c](x * A) + s

@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tilewright/driver/price.h"
+#include "tilewright/map/placement.h"
+
 namespace tilewright {
 
 namespace {
@@ -74,19 +77,30 @@ class ProgramCompiler {
   CompiledProgram run() {
     Forced forced;
     if (sections_.sectioned()) forced = forced_by(elaborate_for(out_.program, options_), sections_);
-    if (forced.store.empty() && single()) return std::move(out_);
+    const bool one = forced.store.empty() && single();
+    if (one && asks_for_one()) return std::move(out_);
     const auto begin = std::chrono::steady_clock::now();
     const Program elaborated = elaborate_for(out_.program, options_);
     try {
-      out_.partition = partition(elaborated, forced, [&](const Program& part) { return attempt(part); });
+      out_.partition = partition(
+          elaborated, forced, [&](const Program& part) { return attempt(part); },
+          one ? Start::OneKernel : Start::Rules);
     } catch (const UserError& e) {
       if (!sections_.fuse.empty()) throw refused_fusion(e);
       give_up(e);
       return std::move(out_);
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-    out_.before.push_back({"partition", took.count()});
+    if (!one || !out_.partition.choices.empty()) out_.before.push_back({"partition", took.count()});
     const bool several = out_.partition.parts.size() > 1;
+    if (one && !several) {
+      if (!sections_.kernels.empty()) throw not_several();
+      out_.partition.parts.clear();
+      out_.partition.arrays.clear();
+      return std::move(out_);
+    }
+    if (one) out_.whole = std::move(out_.kernels.front());
+    out_.kernels.clear();
     if (sections_.has_plain && (several || !sections_.kernels.empty()))
       throw UserError(Span{sections_.plain.source, sections_.plain.begin, sections_.plain.end},
                       several ? fmt::format("the program takes {} kernels, and these clauses name none",
@@ -146,12 +160,19 @@ class ProgramCompiler {
       if ((!o.schedule.empty() || o.stream) && fits_by_default()) throw;
       return false;
     }
-    if (sections_.kernels.size() > 1 || (sections_.kernels.size() == 1 && !only_kernel()))
-      throw UserError(
-          sections_.kernels[0].heading, "the program is one kernel, not several",
-          fmt::format("write its clauses alone, or under `kernel {}:`", fmt::join(output_names(), ", ")));
     out_.kernels.push_back(std::move(*c));
     return true;
+  }
+
+  /// Does the user choose a plan, or the streamed axis, for the program as one kernel?
+  bool asks_for_one() const {
+    return options_.stream || sections_.has_plain || (sections_.kernels.size() == 1 && only_kernel());
+  }
+
+  UserError not_several() const {
+    return UserError(
+        sections_.kernels[0].heading, "the program is one kernel, not several",
+        fmt::format("write its clauses alone, or under `kernel {}:`", fmt::join(output_names(), ", ")));
   }
 
   std::vector<std::string> output_names() const {
@@ -190,6 +211,18 @@ class ProgramCompiler {
     }
   }
 
+  /// UserError where a kernel of a GPU would compute with what its threads do not hold.
+  void refuse_misplaced(const Compilation& c) const {
+    const Target target = options_.target == Target::InterpMapped ? options_.mapping : options_.target;
+    if (target != Target::Cuda) return;
+    for (const TileProgram& t : c.tiles) {
+      const std::vector<std::string> faults =
+          misplaced(lower_mapped(c, t, Target::Cuda, LayoutClass::Aligned));
+      if (!faults.empty())
+        throw UserError(Span{}, "threads do not hold what they would compute with: " + faults[0]);
+    }
+  }
+
   /// Streamed over the first axis that the compiler accepts; else what it says to the first.
   Attempt attempt(const Program& part) {
     Attempt result;
@@ -199,9 +232,11 @@ class ProgramCompiler {
       try {
         Compilation c = analyse_part(part, stream, options_, nullptr);
         check_lowering(c, options_, true);
+        refuse_misplaced(c);
         const int passes = static_cast<int>(c.derivation.passes.size());
+        const Price price = price_of(c, plan_target(options_));
         accepted_.push_back({stream, std::move(c)});
-        return {stream, passes, {}};
+        return {stream, passes, {}, price};
       } catch (const UserError& e) {
         if (!result.refusal) result = {stream, 0, e};
       }

@@ -1,6 +1,8 @@
 // Program -> kernels: one where the program fits one, else the parts of a partition (plan/partition.h), each compiled
 // as a program of its own.
 #pragma once
+#include <optional>
+
 #include "tilewright/driver/kernel.h"
 #include "tilewright/plan/workspaces.h"
 
@@ -10,7 +12,8 @@ struct CompiledProgram {
   Program program;  ///< as parsed
   /// In the order in which they run. That of a program of one kernel holds the program itself; else each holds a part.
   std::vector<Compilation> kernels;
-  Partition partition;  ///< without parts where the program is one kernel
+  Partition partition;               ///< without parts where the program is one kernel
+  std::optional<Compilation> whole;  ///< as one kernel, where that is accepted and several cost less
   WorkspacePlan workspaces;
   std::vector<PassTime> before;  ///< passes over the whole program
   bool parted() const { return !partition.parts.empty(); }

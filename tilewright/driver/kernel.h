@@ -6,6 +6,7 @@
 
 #include "tilewright/derive/state.h"
 #include "tilewright/map/mapped.h"
+#include "tilewright/plan/partition.h"
 #include "tilewright/reference/reference.h"
 #include "tilewright/tile/interpreter.h"
 
@@ -25,6 +26,7 @@ struct Compilation {
   std::vector<GuardedPlan> plans;
   std::vector<TileProgram>
       tiles;  ///< of each plan, where they were built to see whether the kernel is accepted
+  std::vector<Choice> choices;  ///< between plans: a stream that takes several passes may be held instead
   std::vector<PassTime> times;
 };
 
@@ -39,6 +41,8 @@ struct CompileOptions {
   bool host_steps = true;         ///< may the host look at arrays before a launch? (never for Target::Cuda)
 };
 
+/// The machine whose plans a target uses by default: the interpreters run a GPU's plans unless told otherwise.
+Target plan_target(const CompileOptions& o);
 /// The elaborated program that a target gets: a GPU has no op for sorted lists yet, so its ranks are counted.
 Program elaborate_for(const Program& p, const CompileOptions& o);
 /// Parse is done; elaborate, derive and plan as one kernel.

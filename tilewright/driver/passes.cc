@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tilewright/driver/kernel.h"
+#include "tilewright/driver/price.h"
 #include "tilewright/emit/emit.h"
 #include "tilewright/program/elaborate.h"
 #include "tilewright/tile/statements.h"
@@ -21,13 +21,6 @@ auto timed(const char* name, std::vector<PassTime>* times, const F& f) {
     times->push_back(
         {name, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count()});
   return result;
-}
-
-/// The machine whose plans a target uses by default: the interpreters run a GPU's plans unless told otherwise.
-Target plan_target(const CompileOptions& o) {
-  if (o.target == Target::InterpMapped) return o.mapping;
-  if (o.target == Target::Interp) return Target::Cuda;
-  return o.target;
 }
 
 /// Halves the longest block of a default plan, else its chunk; false where there is nothing left to halve.
@@ -71,6 +64,71 @@ void fit_task(Compilation& c) {
   }
 }
 
+/// What a resident plan may hold: a share of the memory of a task on a CPU that its caches keep, or the shared memory of a GPU.
+constexpr int64_t kHeldOnCpu = 1 << 20;
+constexpr int64_t kLongestHeldOnCpu = 4096, kLongestHeld = 8192;
+
+/// A stream that is read in several passes may be held on chip whole and read once instead: a plan for sizes up to what is held, in front of the others, if it costs
+/// less by the price of driver/price.h.
+void offer_resident(Compilation& c, const CompileOptions& o) {
+  const Plan streamed = c.plans.back().plan;
+  if (c.derivation.passes.size() < 2 || streamed.resident || c.plans.front().plan.resident) return;
+  const Axis& axis = c.elaborated.axis(streamed.stream);
+  const Target target = plan_target(o);
+  const int64_t longest = target == Target::Cpu ? kLongestHeldOnCpu : kLongestHeld;
+  const int64_t fewest = target == Target::Cpu ? std::max(1, this_cpu().vector.bytes / 4) : 1;  // rows: lanes
+  GuardedPlan held{{}, streamed};
+  Plan& plan = held.plan;
+  plan.resident = true;
+  plan.chunk = axis.baked() ? axis.size.rational()->num() : longest;
+  plan.split = 0;
+  plan.stages = 1;
+  plan.loaders = 0;
+  plan.bounds = BoundsBy::None;
+  if (plan.chunk < 1 || plan.chunk > longest) return;
+  held.when.at_most.emplace_back(plan.stream, plan.chunk);
+  Compilation as_is = c, other = c;
+  try {
+    check_plan(c.elaborated, c.derivation, plan);
+    TileProgram t = lower(c, plan);
+    const int64_t room = target == Target::Cpu ? kHeldOnCpu : sm90().shared_bytes;
+    const auto needed = [&] {
+      int64_t most = 0;
+      for (const TileKernel& k : t.kernels) {
+        int64_t sum = 0;
+        for (const Tile& tile : k.tiles)
+          if (contains_axis(tile.axes, plan.stream)) sum += full_bytes(k, tile);
+        most = std::max(most, sum);
+      }
+      return most;
+    };
+    while (needed() > room) {
+      const auto last = [&](const Cut& x) { return x.block == 1 || x.block / 2 < fewest; };
+      if (std::all_of(plan.group.begin(), plan.group.end(), last)) return;
+      halved(plan);
+      t = lower(c, plan);
+    }
+    if (target != Target::Interp) lower_mapped(c, t, target, LayoutClass::Aligned);
+    other.plans = {held};
+    other.tiles = {std::move(t)};
+    as_is.plans = {c.plans.back()};
+    as_is.tiles = {lower(c, streamed)};
+  } catch (const UserError&) {
+    return;  // it cannot be held
+  }
+  const Price one = price_of(other, target), several = price_of(as_is, target);
+  const bool taken = one.total < (1 - least_saving) * several.total;
+  c.choices.push_back({taken ? Choice::Kind::Held : Choice::Kind::Read,
+                       plan.stream.name(),
+                       {},
+                       taken ? one : several,
+                       taken ? several : one,
+                       {}});
+  if (!taken) return;
+  c.plans.insert(c.plans.begin(), held);
+  if (!c.tiles.empty()) c.tiles.insert(c.tiles.begin(), std::move(other.tiles.front()));
+}
+
 /// Derivation and plans of an elaborated program.
 void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses) {
   c.derivation = timed("derive", &c.times, [&] { return derive(c.elaborated, stream); });
@@ -81,7 +139,10 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
   if (masks_read_arrays(c.derivation))
     for (GuardedPlan& g : c.plans)
       if (!g.plan.resident) g.plan.bounds = host_steps ? BoundsBy::Host : BoundsBy::Tested;
-  if (plan_target(o) == Target::Cpu && clauses == nullptr) fit_task(c);
+  if (clauses == nullptr) {
+    if (plan_target(o) == Target::Cpu) fit_task(c);
+    offer_resident(c, o);
+  }
   if (clauses != nullptr) {
     c.plans = timed("schedule", &c.times,
                     [&] { return parse_plans(c.elaborated, c.derivation, *clauses, c.plans.back().plan); });
@@ -99,6 +160,12 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
 }
 
 }  // namespace
+
+Target plan_target(const CompileOptions& o) {
+  if (o.target == Target::InterpMapped) return o.mapping;
+  if (o.target == Target::Interp) return Target::Cuda;
+  return o.target;
+}
 
 std::vector<Sym> streams_of(const Program& elaborated) {
   std::vector<Sym> candidates = stream_candidates(elaborated);

@@ -217,8 +217,11 @@ Program program_of(const Program& p, const std::vector<Sym>& sinks, const std::s
     if (!contains(defined, d.sym)) continue;
     q.definitions.push_back(d);
     q.definitions.back().value = reading(arrays, p, others, d.value);
-    if (stored.count(d.sym))
-      q.definitions.back().axes = arrays.at(d.sym).axes();  // nothing in the part reads it
+    const bool inside = std::any_of(defined.begin(), defined.end(), [&](Sym s) {
+      const std::vector<Sym> all = tensors_read(p.definition(s)->value);
+      return contains(all, d.sym);
+    });
+    if (stored.count(d.sym) && !inside) q.definitions.back().axes = arrays.at(d.sym).axes();
   }
   for (Sym s : sinks) {
     for (const Output& o : p.outputs)
@@ -226,7 +229,8 @@ Program program_of(const Program& p, const std::vector<Sym>& sinks, const std::s
     if (!stored.count(s)) continue;
     const StoredArray& a = arrays.at(s);
     if (a.output) continue;
-    if (a.sym != s) q.definitions.push_back(Definition{a.sym, a.axes(), {}, read_own(s, a.axes()), a.span});
+    if (a.sym != s)
+      q.definitions.push_back(Definition{a.sym, a.axes(), {}, read_own(s, q.definition(s)->axes), a.span});
     q.outputs.push_back(Output{a.sym, a.dims, a.dtype, a.span});
   }
   drop_unused(q);

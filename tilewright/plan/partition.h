@@ -16,6 +16,8 @@
 //     without the needless; where none suffices, all that hold a reduction and that it reads; then reductions of its own
 //     statement, or those over the last of several axes.
 //  3. Results of the same rows, streamed over the same axis in as many passes, share a kernel.
+// That is where a search begins, which changes one thing at a time while it saves counted bytes and operations (choose.cc): something more is
+// stored, something stored is computed where it is read, two kernels become one.
 // `store` and `fuse` of a schedule decide for the definitions that they name.
 #pragma once
 #include <functional>
@@ -27,11 +29,22 @@
 
 namespace tilewright {
 
+/// What kernels cost at nominal sizes (driver/price.h).
+struct Price {
+  double bytes = 0;       ///< moved between memory and kernels, as model/cost.h counts them
+  double products = 0;    ///< operations of contractions, a multiplication and an addition each
+  double operations = 0;  ///< all others
+  double total = 0;       ///< everything as bytes that cross memory once
+  int kernels = 0;
+  Price& operator+=(const Price& p);
+};
+
 /// What the rest of the compiler says to a program as one kernel.
 struct Attempt {
   Sym stream;      ///< the axis that it would be streamed over
   int passes = 0;  ///< how many times
   std::optional<UserError> refusal;
+  Price price = {};  ///< where it is accepted
 };
 using Attempting = std::function<Attempt(const Program& part)>;
 
@@ -55,10 +68,31 @@ struct Part {
   std::string name() const;  ///< of a kernel in schedules: "u, v"
 };
 
+/// Two ways to make the kernels of a program, of which the cheaper was taken.
+struct Choice {
+  enum class Kind {
+    Stored,  ///< `what` is stored; otherwise it would be computed where it is read
+    Fused,   ///< `what` is computed where it is read; otherwise it would be stored
+    Held,    ///< the axis `what` is held on chip and read once; otherwise it would be read in several passes
+    Read,    ///< the axis `what` is read in several passes; otherwise it would be held
+    Apart,   ///< the kernels of `what` and `with` are two; otherwise one would compute both
+  } kind = Kind::Stored;
+  std::string what, with;
+  Price taken, otherwise;  ///< of all kernels
+  std::string
+      refused;  ///< why there is no other way: what the compiler says to it; then `otherwise` is empty
+};
+
+/// What a search compares at most: attempts to compile a part as one kernel.
+constexpr int most_attempts = 64;
+/// A change must save this share of what all kernels cost.
+constexpr double least_saving = 0.03;
+
 struct Partition {
   std::vector<Part> parts;          ///< in an order in which they can run
   std::vector<StoredArray> arrays;  ///< in the order in which they are stored
   std::vector<Sym> fused;           ///< definitions that hold a reduction and are not stored, nor in part
+  std::vector<Choice> choices;      ///< what was compared last, in the order of the program
   bool single() const { return parts.size() == 1; }
 };
 
@@ -67,8 +101,12 @@ struct Forced {
   std::vector<Sym> store, fuse;
 };
 
+/// Where the search begins: with what the rules store, or with all outputs in one kernel, which was accepted.
+enum class Start { Rules, OneKernel };
+
 /// The parts of an elaborated program. UserError: the refusal of a part that cannot be cut any further.
-Partition partition(const Program& elaborated, const Forced& forced, const Attempting& attempt);
+Partition partition(const Program& elaborated, const Forced& forced, const Attempting& attempt,
+                    Start start = Start::Rules);
 
 /// Definitions of an elaborated program whose value holds a reduction, also through definitions that it reads and that are not
 /// stored.

@@ -1,0 +1,89 @@
+// Inside of plan/ only: what is stored and what shares a kernel, as a value that can be copied, changed and priced (plan/partition.h).
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+
+#include "tilewright/plan/part.h"
+
+namespace tilewright::parts {
+
+/// Kernels to be: what each computes, and how it was accepted.
+struct Group {
+  std::vector<Sym> sinks;  ///< outputs and stored definitions, in the order of the program
+  Sym stream;
+  int passes = 0;
+};
+
+/// What copies of one partition share: answers that do not depend on the copy, symbols that must be the same in all.
+struct Shared {
+  const Forced& forced;
+  const Attempting& attempting;
+  std::map<std::vector<std::pair<Sym, Expr>>, Attempt> attempts;  ///< by what is computed and what is read
+  std::map<Sym, StoredArray> arrays;
+  JoinedAxes joined;
+};
+
+class Partitioner {
+ public:
+  /// Outputs alone are computed, and what `forced` stores.
+  Partitioner(const Program& p, Shared& shared);
+
+  /// Rules 1 and 2: stores definitions until every kernel is accepted. UserError where nothing more can be stored.
+  void cut_by_rule();
+  /// Rule 3.
+  std::vector<Group> grouped();
+  /// The kernels in an order in which they can run, with the arrays between them.
+  Partition ordered(const std::vector<Group>& groups);
+
+  const Program& program() const { return p_; }
+  const std::set<Sym>& stored() const { return stored_; }
+  bool is_output(Sym s) const { return outputs_.count(s) > 0; }
+  bool is_fused_by_force(Sym s) const;
+  bool is_stored_by_force(Sym s) const;
+  /// Outputs and stored definitions that outputs need, in the order of the program; others are forgotten.
+  std::vector<Sym> sinks();
+  /// Definitions that a kernel computes, in the order of the program.
+  std::vector<Sym> computed(const std::vector<Sym>& sinks) const;
+  /// The groups that `g` reads from, itself or through others.
+  std::set<size_t> before(const std::vector<Group>& groups, size_t g) const;
+  const Attempt& attempt(const std::vector<Sym>& sinks) { return attempt(stored_, sinks); }
+  /// Is the axis held whole by every tile?
+  bool whole(Sym axis) const;
+
+  void store(Sym s) { stored_.insert(s); }
+  void fuse(Sym s) { stored_.erase(s); }
+  /// Gives reductions (or rounded values) inside of a statement names of their own and stores them; false where that cannot be done.
+  bool name_apart(Sym home, const std::vector<Expr>& parts);
+
+ private:
+  void apply_rule();
+  bool visit(Expr e, Sym home, const std::vector<Sym>& around);
+  bool computed_again(Expr e, const std::vector<Sym>& around) const;
+  bool name_smaller(Sym home, const std::vector<Sym>& around);
+  bool reuse(Sym home, Expr e, const std::vector<Sym>& axes);
+  size_t place(Sym axis) const;
+  bool cut(Sym sink);
+  bool helps(Sym sink, const std::set<Sym>& more, const std::vector<Sym>& holding);
+  std::set<Sym> without_needless(Sym sink, std::set<Sym> more, const std::vector<Sym>& holding);
+  std::vector<Sym> direct(Sym sink, const std::vector<Sym>& holding) const;
+  bool name_terms(Sym sink);
+  bool split(Sym sink, Expr e);
+  std::set<Sym> rows(Sym sink) const;
+  Program part(const std::set<Sym>& stored, const std::vector<Sym>& sinks);
+  const Attempt& attempt(const std::set<Sym>& stored, const std::vector<Sym>& sinks);
+
+  Program p_;
+  Shared* shared_;
+  std::set<Sym> stored_, outputs_;
+  std::map<Expr, Sym> named_;  ///< what got names, canonical
+  std::set<Sym> changed_;      ///< definitions that it was taken from
+  Sym sink_;
+  std::set<std::tuple<Expr, Sym, std::vector<Sym>>> visited_;
+};
+
+/// Changes what the rules chose where counted bytes and operations say so (choose.cc), and says what was compared.
+Partition choose(Partitioner start, std::vector<Group> groups, Shared& shared);
+
+}  // namespace tilewright::parts
