@@ -69,7 +69,7 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Program& p, Sym axis) : program_(p), axis_(axis), kept_(axis), names_(names_of(p)) {
+  Builder(const Program& p, Sym axis) : program_(p), axis_(axis), kept_(axis, bools(p)), names_(names_of(p)) {
     cascade_.axis = axis;
   }
 
@@ -100,6 +100,16 @@ class Builder {
   }
 
  private:
+  /// A bool counts as 0 or 1.
+  static Ranges bools(const Program& p) {
+    Ranges ranges;
+    for (const Input& in : p.inputs)
+      if (in.dtype == DType::boolean) ranges[in.sym] = {0, 1};
+    for (const Definition& d : p.definitions)
+      if (d.sym.info().integer && d.sym.info().nonnegative) ranges[d.sym] = {0, 1};
+    return ranges;
+  }
+
   /// Shared subexpressions are written out in a kernel, so that a value defined in n steps may take 2^n operations.
   static Expr bounded(Expr e, const Span& where) {
     constexpr size_t most = 4000;

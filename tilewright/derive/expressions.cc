@@ -189,7 +189,7 @@ Expr KeptSums::not_multiplied_out(Expr x) {
   if (!x.is(Op::Mul) || std::none_of(args.begin(), args.end(), is_large)) return x;
   for (Expr& a : args) {
     if (!a.is(Op::Add) && !a.is(Op::Sub)) continue;
-    const Interval b = bounds(a);
+    const Interval b = bounds(a, ranges_);
     if (!is_integer(a))
       a = cast(DType::f64, a);
     else if (b.lo >= -0x1p24 && b.hi <= 0x1p24)

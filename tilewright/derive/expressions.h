@@ -31,7 +31,8 @@ Expr monic(Expr e);
 /// looked at once is remembered.
 class KeptSums {
  public:
-  explicit KeptSums(Sym axis) : axis_(axis) {}
+  /// `known`: bounds of tensors.
+  explicit KeptSums(Sym axis, Ranges known = {}) : axis_(axis), ranges_(std::move(known)) {}
   Expr operator()(Expr e);
 
  private:
@@ -44,6 +45,7 @@ class KeptSums {
   Expr not_multiplied_out(Expr product);
 
   Sym axis_;
+  Ranges ranges_;
   std::unordered_map<Expr, Expr> known_;
   std::unordered_map<Expr, Kind> kinds_;
 };
