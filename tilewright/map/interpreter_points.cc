@@ -110,13 +110,15 @@ bool Runner::is_wide(const std::vector<Expr>& exprs) const {
 }
 
 std::optional<int64_t> Runner::axis_extent(Sym axis, const std::vector<int>& buffers) const {
+  std::optional<int64_t> least;  // a tile that a bulk copy fills may be padded
   for (int b : buffers) {
     const Buffer& spec = *buffers_[b].spec;
     if (spec.space == Space::Memory) continue;
     for (size_t a = 0; a < spec.axes.size(); ++a)
-      if (spec.axes[a] == axis) return spec.layout.shape()[a];
+      if (spec.axes[a] == axis)
+        least = std::min(least.value_or(spec.layout.shape()[a]), spec.layout.shape()[a]);
   }
-  return std::nullopt;
+  return least;
 }
 
 TileRead Runner::tile_read(RoleState& r, Expr e, const Points& points) {
