@@ -268,8 +268,8 @@ TEST(States, ASumOverAnotherAxisKeepsWhatVariesAlongIt) {
 TEST(States, ASumOfExponentialsOverSeveralAxes) {
   const std::string text =
       "axis i, j\naxis d = 4\ninput u[i, j, d] : f32\ninput v[i, d] : f32\nr[i] = max[j, d](u)\n";
-  for (const std::string& y : {"sum[j, d](exp(u - r))", "sum[j, d](exp(u - r) * v)", "logsumexp[j, d](u)",
-                               "sum[j, d](where(d < 3, exp(2 * u - 2 * r), 0))"}) {
+  for (const char* y : {"sum[j, d](exp(u - r))", "sum[j, d](exp(u - r) * v)", "logsumexp[j, d](u)",
+                        "sum[j, d](where(d < 3, exp(2 * u - 2 * r), 0))"}) {
     SCOPED_TRACE(y);
     Derived x = derived(text + "y[i] = " + y + "\noutput y\n", "j");
     EXPECT_EQ(x.d.passes.size(), 1u);
@@ -282,8 +282,8 @@ TEST(States, AMaximumOverSeveralAxesIsPeeledThroughBoth) {
   const std::string text =
       "axis i, j\naxis d = 4\ninput K[j, d] : f32\ninput R[i, d] : f32\ninput u[i, j] : f32\nr[i] = "
       "max[j](u)\n";
-  for (const std::string& y : {"max[j, d](K * R * r)", "max[j, d](K * R + r)", "min[j, d](exp(K * R - r))",
-                               "max[j, d](-abs(r) * K)", "max[j, d](max(K, R) * abs(r) + d)"}) {
+  for (const char* y : {"max[j, d](K * R * r)", "max[j, d](K * R + r)", "min[j, d](exp(K * R - r))",
+                        "max[j, d](-abs(r) * K)", "max[j, d](max(K, R) * abs(r) + r)"}) {
     SCOPED_TRACE(y);
     Derived x = derived(text + "y[i] = " + y + "\noutput y\n", "j");
     EXPECT_EQ(x.d.passes.size(), 1u);
