@@ -443,6 +443,25 @@ Verifier::Value Verifier::call(const Syntax& s, Scope& scope) {
   TW_CHECK(false, "function " + s.name + " is not handled");
 }
 
+namespace {
+
+/// A real number whose value is a whole number, such as 1e12: beside an integer an expression does not show that it is real, and integers would overflow.
+template <class Value>
+bool is_large_whole_real(const Value& v) {
+  constexpr double large = 1024;  // times 2^53 is 2^63
+  const auto n = v.expr.number();
+  return v.type >= ValueType::Real && n && std::isfinite(*n) && *n == std::floor(*n) &&
+         std::fabs(*n) >= large;
+}
+
+template <class Value>
+Value real_beside_large(const Value& v, ValueType type) {
+  if (v.type >= ValueType::Real || v.expr.number()) return v;
+  return {cast(type == ValueType::Double ? DType::f64 : DType::f32, v.expr), type};
+}
+
+}  // namespace
+
 Verifier::Value Verifier::binary(const Syntax& s, Scope& scope) {
   const std::string& op = s.name;
   if (op == "and" || op == "or") {
@@ -450,8 +469,12 @@ Verifier::Value Verifier::binary(const Syntax& s, Scope& scope) {
     const Expr b = condition(*s.args[1], scope, fmt::format("`{}`", op)).expr;
     return {op == "and" ? logical_and(a, b) : logical_or(a, b), ValueType::Bool};
   }
-  const Value a = expression(*s.args[0], scope), b = expression(*s.args[1], scope);
+  Value a = expression(*s.args[0], scope), b = expression(*s.args[1], scope);
   const ValueType type = arithmetic(a.type, b.type);
+  if (op == "+" || op == "-" || op == "*") {
+    if (is_large_whole_real(a)) b = real_beside_large(b, type);
+    if (is_large_whole_real(b)) a = real_beside_large(a, type);
+  }
   if (op == "+") return {a.expr + b.expr, type};
   if (op == "-") return {a.expr - b.expr, type};
   if (op == "*") return {a.expr * b.expr, type};
