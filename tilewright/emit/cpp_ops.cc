@@ -154,7 +154,7 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
   if (lane_step.empty() || row_step.empty()) return false;
   std::string further;
   const Ahead ahead = copy ? copy->ahead : Ahead{};
-  if (ahead.axis && row && ahead.axis == row)
+  if (ahead.axis && row && (ahead.axis == row || extents_[row] > 2 * rows_ahead))
     further = fmt::format("{} * {}", rows_ahead, as_factor(row_step));
   else if (ahead.axis && print_.axis(ahead.axis))
     further =

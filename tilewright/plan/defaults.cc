@@ -3,8 +3,8 @@
 //     are cut into single indices. Axes of sorted lists and literal feature axes up to 256 stay whole. Of more than two blocked axes of a product, two stay: the last, and the last of another operand.
 //  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
-//     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64; without maxima two blocked axes are four panels along the
-//     contiguous one and 384 elements of the other, and the chunk is 256; each is halved, in this order, while the tiles of a block are larger than its share of a cache.
+//     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
+//     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below); few rows have plans of their own.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
 #include <algorithm>
@@ -20,6 +20,8 @@ constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident 
 constexpr int64_t kCpuRow = 1 << 15;                  // resident rows on a CPU stay in its second-level cache
 constexpr int64_t kCpuTiles =
     32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
+constexpr int64_t kCpuWhole =
+    512;  // features that a task holds whole rather than make scores again for each block
 constexpr int64_t kCpuFewRows = 16;  // rows of a product that its other operand outweighs
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
@@ -108,9 +110,12 @@ struct ProductTile {
 ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_axis, int64_t width) {
   int64_t results = 0, packed = 0;
   for (const Pass& pass : d.passes)
-    for (const Component& c : pass.state.components) results += contains(c.axes, lanes_axis);
+    for (const Component& c : pass.state.components)
+      results += contains(c.axes, lanes_axis) && c.axes.size() > 1;
   for (Sym t : roles.streamed_inputs) packed += contains(roles.read_at.at(t), lanes_axis);
   ProductTile t{12, 384, 256};
+  if (has_points(d))
+    t = {18, 192, 256};  // what is multiplied is made of both operands' tiles: each is copied
   const auto bytes_a_lane = [&] { return 4 * t.lanes * (results * t.rows + packed * t.chunk); };
   for (auto [part, least] :
        {std::pair(&t.lanes, int64_t(6)), std::pair(&t.rows, int64_t(192)), std::pair(&t.chunk, int64_t(128))})
@@ -141,7 +146,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     }
     const Axis& axis = p.axis(a);
     const bool blocked = contains(roles.reused, a) && !d.cascade.reductions.empty();
-    if (axis.baked() && blocked && contains(roles.feature, a) && axis.size.rational()->num() <= whole_limit) {
+    if (axis.baked() && blocked && contains(roles.feature, a) &&
+        axis.size.rational()->num() <= (gpu ? whole_limit : kCpuWhole)) {
       whole(a);
       continue;
     }
@@ -164,9 +170,11 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       if (roles.lacking.at(a) != roles.lacking.at(column_axis)) row_axis = a;
   }
   // On a CPU the long side of a product has its lanes along the axis that is contiguous in memory, where packing moves least, and enough rows share
-  // what is packed. Maxima tie the lanes to the rows that have them.
+  // what is packed. Where points are extremes, every row has its own: then one axis must be a column.
   Sym product_lanes;
-  if (!gpu && rows.size() > 1 && !has_extremes(d)) {
+  const auto columns =
+      std::count_if(rows.begin(), rows.end(), [&](Sym a) { return contains(roles.feature, a); });
+  if (!gpu && rows.size() > 1 && (!has_extremes(d) || (rows.size() == 2 && columns == 1))) {
     product_lanes = row_axis;
     for (const Input& in : p.inputs)
       for (Sym a : rows)
@@ -272,6 +280,14 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       }
       plans.insert(plans.begin(), few.begin(), few.end());
     }
+    plans.erase(std::remove_if(
+                    plans.begin(), plans.end(),
+                    [&](const GuardedPlan& g) {
+                      return std::any_of(g.when.at_most.begin(), g.when.at_most.end(), [&](const auto& l) {
+                        return p.axis(l.first).baked() && p.axis(l.first).size.rational()->num() > l.second;
+                      });
+                    }),
+                plans.end());
     return plans;
   }
   int64_t kept = 0, per_element = 0;

@@ -103,6 +103,9 @@ struct Collector {
   void visit(const T&) {}  // waiting and asynchronous ops do not occur
 };
 
+/// Rows a power of two apart share so few sets of a second-level cache that no more than these stay in it.
+constexpr int64_t many_rows = 64;
+
 /// Does a product walk over the rows of a tensor and take a part of each, a row for each step of what it sums? Rows of a
 /// power of two bytes then share the sets of every cache, and each group of columns meets all of them again.
 bool strides_across(const TileKernel& k, const ProductAxes& product, const View& view) {
@@ -142,6 +145,18 @@ std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const La
       const auto form = affine(it->second.index.back(), {product.inner});
       if (!form || !form->coefficient[0].is_constant(1)) refused.insert(product.broadcast);
     }
+  // Several statements that walk over the same rows, a piece of each, would meet them again in a farther cache.
+  std::map<Sym, int> readers;
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    for (Sym tile : reads(k, s)) ++readers[tile];
+  });
+  for (const auto& [tile, count] : readers) {
+    if (count < 2 || !views.count(tile)) continue;
+    int64_t rows = 1;
+    for (Sym a : k.tile(tile).axes)
+      if (a != lanes.fastest.at(tile)) rows *= block_of(k, a);
+    if (rows > many_rows) refused.insert(tile);
+  }
   for (Sym s : refused) views.erase(s);
   return views;
 }
