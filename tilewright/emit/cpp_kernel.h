@@ -103,7 +103,15 @@ class CppKernel {
   std::string identity(Reducer r, CKind kind, bool vector) const;
   std::string combined(Reducer r, CKind kind, const std::string& a, const std::string& b) const;
   void reduce_along(const ReduceOp& x, const Buffer& b, Sym lane);
-  std::string reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes, Sym lane);
+  /// What a reduction brings near as it runs: elements of `size` bytes, `step` apart, from the address `at` on, part `part` of `parts`.
+  struct NextPart {
+    std::string at, step;
+    int64_t size;
+    int part, parts;
+  };
+  std::vector<NextPart> shares(const ReduceOp& x, Sym lane);
+  std::string reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes, Sym lane,
+                            const std::vector<NextPart>& parts = {});
   std::string may_read(const Copy& x);  ///< condition under which an element is read; empty: always
   void gather_element(const Copy& x, const Buffer& b, Sym lane);
   std::string summary(const MappedOp& o) const;
@@ -126,7 +134,7 @@ class CppKernel {
     std::string at, panel, row, next, rows, stride, bytes;
   };
   std::map<Sym, Lanes> in_place_;
-  std::map<Sym, int64_t> extents_;      ///< elements of an axis in one block or chunk, padding included
+  std::map<Sym, int64_t> extents_;  ///< elements of an axis in one block or chunk, padding included
 };
 
 }  // namespace tilewright

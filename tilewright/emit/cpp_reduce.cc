@@ -99,7 +99,7 @@ void CppKernel::op(const ReduceOp& x) {
     if (print_.axis(a)) open_axis(a);
   for (const std::string& call : next) out_.line(call);
   out_.open("");
-  const std::string total = reduce_across(x.reducer, kind, x.value, x.axes, lane);
+  const std::string total = reduce_across(x.reducer, kind, x.value, x.axes, lane, shares(x, lane));
   const std::string place =
       b.layout.elements() == 1 ? names_.of(b.sym) : fmt::format("{}[{}]", names_.of(b.sym), print_.offset(b));
   const std::string type = kind == CKind::Boolean ? "bool" : kind == CKind::Integer ? "int64" : "real";
@@ -199,6 +199,30 @@ std::vector<std::string> CppKernel::bring_next(const ReduceOp& x, Sym lane) {
   return calls;
 }
 
+std::vector<CppKernel::NextPart> CppKernel::shares(const ReduceOp& x, Sym lane) {
+  std::vector<NextPart> parts;
+  if (!lane || panel_of(lane)) return parts;
+  for (const Share& s : x.shares) {
+    const Buffer& b = kernel_.buffer(s.view);
+    const std::string step = print_.tensor_step(b.tensor, b.index, lane),
+                      further = print_.tensor_step(b.tensor, b.index, s.ahead.axis);
+    if (step.empty() || further.empty()) continue;
+    std::vector<CppAxis> places;
+    for (const AxisFrame& f : x.frame)
+      if (const CppAxis* a = print_.axis(f.axis)) {
+        places.push_back(*a);
+        if (f.axis == lane) places.back().var = "0";
+      }
+    print_.begin(places, {}, 0, width_);
+    const std::string at =
+        fmt::format("{} + {} + {} * {}", names_.of(b.tensor), print_.tensor_offset(b.tensor, b.index),
+                    s.ahead.elements, as_factor(further));
+    begin(x.frame, lane);
+    parts.push_back({at, step, bytes(print_.dtype(b.tensor)), s.part, s.parts});
+  }
+  return parts;
+}
+
 /// Lanes are elements of the result: every lane has totals of its own, several to shorten the chain of additions.
 void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   const CKind kind = CppPrinter::kind(b.dtype);
@@ -292,7 +316,7 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
 
 /// Lanes are reduced: totals lane by lane, then across lanes. Returns the text of the result.
 std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes,
-                                     Sym lane) {
+                                     Sym lane, const std::vector<NextPart>& parts) {
   const auto element = [&](const Vectors& v, const std::string& total, bool masked) {
     std::string text = reduced_value(v, value, kind, masked ? 0 : operand_precedence(r));
     if (masked) {
@@ -336,6 +360,12 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
     const CppAxis* a = print_.axis(lane);
     const int64_t step = int64_t(copies) * width_;
     out_.open(fmt::format("for (int64 first = 0; first + {0} <= {1}; first += {0})", step, a->extent));
+    for (const NextPart& part : parts)
+      for (int64_t line = 0; line < std::max<int64_t>(1, step * part.size / part.parts / 64); ++line)
+        out_.line(fmt::format("__builtin_prefetch({} + ({} * {} + first{}) / {} * {});", part.at, part.part,
+                              as_factor(a->extent),
+                              line ? fmt::format(" + {}", line * 64 * part.parts / part.size) : "",
+                              part.parts, as_factor(part.step)));
     const auto open_copies = [&] {
       out_.line("UNROLL");
       out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));

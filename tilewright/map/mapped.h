@@ -62,6 +62,13 @@ struct Ahead {
   int64_t elements = 0;
 };
 
+/// Part `part` of `parts` of what a view of memory holds, as Ahead says.
+struct Share {
+  Sym view;
+  Ahead ahead;
+  int part = 0, parts = 1;
+};
+
 /// Which slot of a ring an op touches.
 struct Use {
   Sym buffer;
@@ -205,6 +212,7 @@ struct ReduceOp {
   Scope across = Scope::Thread;
   Sym scratch;
   Ahead ahead;
+  std::vector<Share> shares;
 };
 
 /// Sorted lists take in the pairs (value, at) along `axis`, one after another, as Rank of tile programs says; where `present` is given, those for which it

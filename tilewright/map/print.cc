@@ -79,6 +79,14 @@ std::string further(const Ahead& a) {
   return a.axis ? fmt::format(", then {} further along {}", a.elements, a.axis.name()) : std::string();
 }
 
+std::string shares(const std::vector<Share>& list) {
+  std::string text;
+  for (const Share& s : list)
+    text += fmt::format(", part {} of {} of {} at {} + {} near", s.part + 1, s.parts, s.view.name(),
+                        s.ahead.axis.name(), s.ahead.elements);
+  return text;
+}
+
 std::string slot(Expr use) { return use ? fmt::format("[use {}]", to_string(use)) : ""; }
 
 std::string slots(const std::vector<Use>& uses) {
@@ -162,7 +170,8 @@ struct OpText {
     std::string scratch = o.scratch ? fmt::format(" through {}", o.scratch.name()) : "";
     return fmt::format("{} {}= {} over {} of {}, across {}{}{}{}{}", o.buffer.name(),
                        o.accumulate ? "combine" : "", name(o.reducer), names(o.axes), text(o.value),
-                       name(o.across), scratch, where(o.frame), slots(o.uses), further(o.ahead));
+                       name(o.across), scratch, where(o.frame), slots(o.uses), further(o.ahead)) +
+           shares(o.shares);
   }
   std::string operator()(const RankOp& o) const {
     return fmt::format("{}, {} = merge first {} over {} of ({}, {}){}{}{}", o.keys.name(), o.indices.name(),

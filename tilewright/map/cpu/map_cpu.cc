@@ -13,6 +13,7 @@
 #include "tilewright/map/cpu/lanes.h"
 #include "tilewright/map/cpu/operands.h"
 #include "tilewright/map/cpu/pairs.h"
+#include "tilewright/map/cpu/passes.h"
 #include "tilewright/support/error.h"
 #include "tilewright/tile/statements.h"
 
@@ -64,8 +65,9 @@ class KernelMapper {
       });
       if (lacking) out_.at_least_one.push_back(a.index);
     }
-    out_.roles.push_back(std::move(role));
     for (Buffer& b : scratch_) out_.buffers.push_back(std::move(b));
+    inline_maps(out_, ops);
+    out_.roles.push_back(std::move(role));
     return std::move(out_);
   }
 
@@ -208,6 +210,14 @@ class KernelMapper {
 
   void lower(const Reduce& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {
     const Tile& tile = k_.tile(x.tile);
+    if (const Expr value = bake(value_in(x, masked)); x.reducer == Reducer::Sum && value.rational()) {
+      Expr sum = value;
+      for (Sym a : x.axes) sum = sum * frames_.at(a).extent;
+      if (is_float(tile.dtype)) sum = cast(tile.dtype, sum);
+      if (x.accumulate) sum = read(x.tile, own_axes(tile.axes)) + sum;
+      add(ops, MapOp{x.tile, sum, frame(tile.axes), {}}, comment);
+      return;
+    }
     ReduceOp r;
     r.buffer = x.tile;
     r.reducer = x.reducer;
@@ -377,6 +387,9 @@ class KernelMapper {
       if (axis.kind == KernelAxis::Kind::Stream) {
         read_ahead(axis, loop.body);
         read_in_place(loop.body, uses_);
+        share_reading(out_, loop.body, axis.index, axis.index, axis.block);
+      } else if (axis.kind == KernelAxis::Kind::Resident && !k_.grid.empty()) {
+        share_reading(out_, loop.body, axis.index, k_.grid.back().index, k_.grid.back().block);
       }
       std::string text = comment;
       if (matters) text += (text.empty() ? "" : ", ") + std::string(masked ? "masked" : "plain");

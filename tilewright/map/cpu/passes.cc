@@ -1,0 +1,131 @@
+#include "tilewright/map/cpu/passes.h"
+
+#include <algorithm>
+
+#include "tilewright/expr/simplify.h"
+#include "tilewright/map/cpu/lanes.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright::cpu {
+namespace {
+
+struct Reads {
+  Sym buffer;
+
+  bool in(Expr e) const {
+    if (!e) return false;
+    const std::vector<Sym> read = tensors_read(e);
+    return std::find(read.begin(), read.end(), buffer) != read.end();
+  }
+  bool in(const std::vector<Expr>& list) const {
+    return std::any_of(list.begin(), list.end(), [&](Expr e) { return in(e); });
+  }
+
+  bool operator()(const Define& x) const { return in(x.value); }
+  bool operator()(const Fetch& x) const { return in(x.index); }
+  bool operator()(const If& x) const { return in(x.condition); }
+  bool operator()(const Vote& x) const { return in(x.condition); }
+  bool operator()(const Copy& x) const { return in(x.index) || in(x.present); }
+  bool operator()(const StoreOut& x) const { return x.buffer == buffer || in(x.index); }
+  bool operator()(const Mma& x) const {
+    return x.a == buffer || x.b == buffer || (x.d == buffer && !x.zero) || x.next == buffer;
+  }
+  bool operator()(const MapOp& x) const { return in(x.value); }
+  bool operator()(const ReduceOp& x) const { return in(x.value) || (x.accumulate && x.buffer == buffer); }
+  bool operator()(const RankOp& x) const {
+    return x.keys == buffer || x.indices == buffer || in(x.value) || in(x.at) || in(x.present);
+  }
+  template <class T>
+  bool operator()(const T&) const {
+    return false;  // loops and what they hold are visited one by one; waiting and asynchronous ops do not occur
+  }
+};
+
+struct Writes {
+  Sym buffer;
+
+  bool operator()(const Copy& x) const { return x.buffer == buffer; }
+  bool operator()(const Mma& x) const { return x.d == buffer; }
+  bool operator()(const MapOp& x) const { return x.buffer == buffer; }
+  bool operator()(const ReduceOp& x) const { return x.buffer == buffer; }
+  bool operator()(const RankOp& x) const { return x.keys == buffer || x.indices == buffer; }
+  template <class T>
+  bool operator()(const T&) const {
+    return false;
+  }
+};
+
+const AxisFrame* frame_of(const Frame& f, Sym axis) {
+  for (const AxisFrame& a : f)
+    if (a.axis == axis) return &a;
+  return nullptr;
+}
+
+/// The reduction takes each value that the map makes once, as it is.
+bool takes(const ReduceOp& r, const MapOp& map, const Buffer& made) {
+  if (r.value != read(made.sym, {made.axes.begin(), made.axes.end()}) || r.frame.size() != map.frame.size())
+    return false;
+  return std::all_of(map.frame.begin(), map.frame.end(), [&](const AxisFrame& f) {
+    const AxisFrame* g = frame_of(r.frame, f.axis);
+    return g && g->origin == f.origin && g->extent == f.extent;
+  });
+}
+
+}  // namespace
+
+bool reads(const MappedOp& op, Sym buffer) { return std::visit(Reads{buffer}, op.node); }
+
+void inline_maps(MappedKernel& k, Ops& role) {
+  const auto count = [&](Sym buffer) {
+    int n = 0;
+    for_each_op(role, [&](MappedOp& op) { n += reads(op, buffer); });
+    return n;
+  };
+  const auto in_body = [&](Ops& body) {
+    for (size_t at = 0; at + 1 < body.size(); ++at) {
+      const auto* map = std::get_if<MapOp>(&body[at].node);
+      auto* reduce = std::get_if<ReduceOp>(&body[at + 1].node);
+      if (!map || !reduce) continue;
+      const Buffer& made = k.buffer(map->buffer);
+      if (made.space != Space::Local || !is_float(made.dtype) || !takes(*reduce, *map, made)) continue;
+      if (reads(body[at], made.sym) || reads(body[at], reduce->buffer) || count(made.sym) != 1) continue;
+      reduce->value = map->value;
+      body.erase(body.begin() + long(at));
+    }
+  };
+  in_body(role);
+  for_each_op(role, [&](MappedOp& op) { for_each_body(op, in_body); });
+  // A tile that nothing makes or reads any more takes no memory.
+  k.buffers.erase(std::remove_if(k.buffers.begin(), k.buffers.end(),
+                                 [&](const Buffer& b) {
+                                   if (b.space != Space::Local || count(b.sym) > 0) return false;
+                                   bool made = false;
+                                   for_each_op(role, [&](MappedOp& op) {
+                                     made = made || std::visit(Writes{b.sym}, op.node);
+                                   });
+                                   return !made;
+                                 }),
+                  k.buffers.end());
+}
+
+void share_reading(const MappedKernel& k, Ops& body, Sym stream, Sym axis, int64_t elements) {
+  std::vector<ReduceOp*> passes;
+  std::vector<Sym> views;
+  for (MappedOp& op : body) {
+    ReduceOp* r = std::get_if<ReduceOp>(&op.node);
+    const bool single = r && std::any_of(k.buffers.begin(), k.buffers.end(), [&](const Buffer& b) {
+                          return b.sym == r->buffer && b.axes.empty();
+                        });
+    if (single && r->axes == std::vector<Sym>{stream}) passes.push_back(r);
+    for (const Buffer& b : k.buffers)
+      if (b.space == Space::Memory && b.axes == std::vector<Sym>{stream} && reads(op, b.sym) &&
+          std::find(views.begin(), views.end(), b.sym) == views.end() &&
+          std::any_of(b.index.begin(), b.index.end(), [&](Expr e) { return depends_on(e, axis); }))
+        views.push_back(b.sym);
+  }
+  for (size_t part = 0; part < passes.size(); ++part)
+    for (Sym view : views)
+      passes[part]->shares.push_back({view, {axis, elements}, int(part), int(passes.size())});
+}
+
+}  // namespace tilewright::cpu
