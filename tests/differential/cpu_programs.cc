@@ -201,6 +201,17 @@ TEST(CpuBlocks, ProductsOfFewRows) {
   expect_definition(apart, DType::f32, sizes);
 }
 
+/// A sum inside of a chunk that is long is taken in parts, ragged ones too.
+TEST(CpuBlocks, LongSumsInsideOfAChunk) {
+  const char* text =
+      "axis t, v\naxis c = 800\ninput x[t, c] : {T}\ninput W[c, v] : {T}\nz[t, v] = sum[c](x * W)\n"
+      "m[t] = max[v](z)\nL[t] = logsumexp[v](z / 30)\noutput m, L\n";
+  std::vector<SizeMap> sizes;
+  for (int64_t t : {1, 50, 200})
+    for (int64_t v : {1, 100, 250}) sizes.push_back({{"t", t}, {"v", v}});
+  for (DType dtype : {DType::f32, DType::bf16}) expect_definition(text, dtype, sizes, {.slack = 4});
+}
+
 /// A cache of pages of 16 keys, found through a table.
 const char kPaged[] =
     "axis b, h, i, p, n\naxis s = 16, d = 32, e = 40\naxis j = 16 * size(p)\ninput Q[b, h, i, d] : "

@@ -6,6 +6,7 @@
 
 #include "tilewright/driver/price.h"
 #include "tilewright/emit/emit.h"
+#include "tilewright/map/cpu/nested.h"
 #include "tilewright/program/elaborate.h"
 #include "tilewright/tile/statements.h"
 
@@ -43,7 +44,8 @@ void fit_task(Compilation& c) {
   const int64_t room = this_cpu().shared_bytes;
   const auto needed = [](const TileProgram& t) {
     int64_t most = 0;
-    for (const TileKernel& k : t.kernels) {
+    for (const TileKernel& given : t.kernels) {
+      const TileKernel k = cpu::with_nested_sums(t.axes, given);
       int64_t held = 0;
       for (const Tile& tile : k.tiles)
         held += full_bytes(k, tile) / bytes(tile.dtype) * std::max<int64_t>(4, bytes(tile.dtype));

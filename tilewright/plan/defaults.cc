@@ -20,6 +20,9 @@ constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident 
 constexpr int64_t kCpuRow = 1 << 15;                  // resident rows on a CPU stay in its second-level cache
 constexpr int64_t kCpuTiles =
     32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
+constexpr int64_t kCpuLongSum = 768,
+                  kCpuSquare =
+                      192;  // a sum inside of a chunk that is longer makes a product of its own of it
 constexpr int64_t kCpuWhole =
     512;  // features that a task holds whole rather than make scores again for each block
 constexpr int64_t kCpuFewRows = 16;  // rows of a product that its other operand outweighs
@@ -182,6 +185,10 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
             (!column_axis || a == column_axis || a == row_axis))
           product_lanes = a;
   }
+  const bool long_sum = !gpu && rows.size() == 1 && roles.feature.empty() &&
+                        std::any_of(roles.inner.begin(), roles.inner.end(), [&](Sym a) {
+                          return p.axis(a).baked() && p.axis(a).size.rational()->num() > kCpuLongSum;
+                        });
   const Machine cpu = this_cpu();
   const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
   const ProductTile product = product_tile(roles, d, product_lanes, lanes);
@@ -196,7 +203,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       cut.piece = 64;
     } else {
       cut.block = cut.piece = product_lanes ? (cut.axis == product_lanes ? product.lanes : product.rows)
-                              : row         ? 6 * lanes
+                              : row         ? (long_sum ? kCpuSquare : 6 * lanes)
                                             : 64;
     }
     extents.of[cut.axis] = cut.block;
@@ -246,20 +253,20 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       summed = std::max(summed, power);
     }
   if (!gpu) {
-    plan.chunk = (product_lanes ? product.chunk : 64) / summed;
+    plan.chunk = (product_lanes ? product.chunk : long_sum ? kCpuSquare : 64) / summed;
     Plan parts = plan;
-    parts.split = kCpuPart;
+    parts.split = (kCpuPart + plan.chunk - 1) / plan.chunk * plan.chunk;
     std::vector<GuardedPlan> plans;
     if (legal(p, d, parts)) {
       GuardedPlan few{{}, parts};
       for (Sym a : rows)
         for (const Cut& cut : plan.group)
-          if (cut.axis == a) few.when.at_most.emplace_back(a, cut.block);
+          if (cut.axis == a && !long_sum) few.when.at_most.emplace_back(a, cut.block);
       GuardedPlan brief{{}, plan};
       brief.when.at_most.emplace_back(plan.stream, 2 * kCpuPart);
       plans = {brief, few};
     }
-    if (plans.empty() || !rows.empty()) plans.push_back(GuardedPlan{{}, plan});
+    if (plans.empty() || (!rows.empty() && !long_sum)) plans.push_back(GuardedPlan{{}, plan});
     // Rows that share a dimension with another axis are often fewer than a vector: such a block computes nothing else.
     if (row_axis && has_points(d) && !is_dimension(p, row_axis) && !product_lanes) {
       std::vector<GuardedPlan> few = narrowed(plans, row_axis, lanes);

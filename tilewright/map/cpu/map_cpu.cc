@@ -11,6 +11,7 @@
 #include "tilewright/map/checks.h"
 #include "tilewright/map/cpu/in_place.h"
 #include "tilewright/map/cpu/lanes.h"
+#include "tilewright/map/cpu/nested.h"
 #include "tilewright/map/cpu/operands.h"
 #include "tilewright/map/cpu/pairs.h"
 #include "tilewright/map/cpu/passes.h"
@@ -507,7 +508,8 @@ MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Mac
   out.scalars = t.scalars;
   out.workspaces = t.workspaces;
   out.chunk_tables = chunk_tables(t);
-  for (const TileKernel& k : t.kernels) {
+  for (const TileKernel& given : t.kernels) {
+    const TileKernel k = cpu::with_nested_sums(t.axes, given);
     MappedKernel kernel = cpu::KernelMapper(t, k, m).run();
     const int64_t needed = kernel.local_bytes();
     if (needed > m.shared_bytes)
