@@ -130,7 +130,7 @@ void CppKernel::map_bf16(const MapOp& x, const Buffer& b) {
   out_.close();
   for (Sym a : scalar_axes(b, lane))
     if (a != paired && print_.axis(a)) out_.close();
-  out_.close();
+  close_panels(lane);
 }
 
 CValue CppPrinter::read_bf16(const Buffer& b, bool vector) {

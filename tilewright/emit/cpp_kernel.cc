@@ -194,8 +194,12 @@ void CppKernel::open_axis(Sym axis) {
 }
 
 void CppKernel::open_panels(Sym lane) {
-  if (!lane || !panel_of(lane)) return;
+  if (!lane || !panel_of(lane) || lane == in_panel_) return;
   out_.open(fmt::format("for (int64 p = 0; p * {} < {}; ++p)", panel_of(lane), print_.axis(lane)->extent));
+}
+
+void CppKernel::close_panels(Sym lane) {
+  if (lane && panel_of(lane) && lane != in_panel_) out_.close();
 }
 
 /// Vectors of a panel, or of the whole axis.
@@ -245,13 +249,19 @@ std::string CppKernel::in_step(const Vectors& v, const std::function<std::string
 
 void CppKernel::ops(const Ops& list) {
   for (size_t k = 0; k < list.size();) {
-    if (const size_t n = fused(list, k)) {
+    if (const size_t n = by_panels(list, k)) {
       k += n;
       continue;
     }
-    describe(list[k]);
-    std::visit([&](const auto& x) { op(x); }, list[k].node);
-    ++k;
+    if (in_panel_) out_.open("");  // no loop of its own encloses what an op declares
+    size_t n = fused(list, k);
+    if (n == 0) {
+      describe(list[k]);
+      std::visit([&](const auto& x) { op(x); }, list[k].node);
+      n = 1;
+    }
+    if (in_panel_) out_.close();
+    k += n;
   }
 }
 
@@ -292,6 +302,7 @@ void CppKernel::op(const Define& x) {
   print_.begin({}, {}, 0, width_);
   const std::string value = print_.integer(x.value);
   out_.line(fmt::format("const int64 {} = {};", names_.of(x.var), value));
+  defined_[x.var] = x.value;
 }
 
 void CppKernel::op(const Fetch& x) {
@@ -306,7 +317,19 @@ void CppKernel::op(const MappedLoop& x) {
   const std::string& var = names_.of(x.var);
   const std::string& end = names_.part(x.var, "end");
   out_.open(fmt::format("for (int64 {0} = {1}, {3} = {2}; {0} < {3}; ++{0})", var, lo, hi, end));
-  ops(x.body);
+  if (by_tiles()) {
+    const auto first = std::find_if(x.body.begin(), x.body.end(), [](const MappedOp& o) {
+      return !std::holds_alternative<Define>(o.node);
+    });
+    ops(Ops(x.body.begin(), first));
+    const bool outer = upcoming_;
+    const Ops rest(first, x.body.end());
+    bring_chunk(rest);
+    ops(rest);
+    upcoming_ = outer;
+  } else {
+    ops(x.body);
+  }
   out_.close();
 }
 

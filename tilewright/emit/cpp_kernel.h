@@ -56,6 +56,13 @@ class CppKernel {
   void op(const T&);
   /// Prints list[k] and its successors as one where their loops coincide (cpp_fuse.cc); how many, 0 if it stands alone.
   size_t fused(const Ops& list, size_t k);
+  /// Prints list[k] and what follows in one loop over panels where each op touches the elements of its own panel alone and a product by tile registers
+  /// is among them (cpp_panels.cc); how many, 0 if there is no such run.
+  size_t by_panels(const Ops& list, size_t k);
+  Sym tile_lane(const MappedOp& o) const;
+  void end_with_panel(Ops& run, Sym lane);
+  bool panel_by_panel(const MappedOp& o, Sym lane, const AxisFrame& place) const;
+  void bring_chunk(const Ops& body);  ///< `upcoming`: what the next chunk reads, for the products of this one
   const Mma* scaled_product(const Ops& list, size_t k) const;
   bool takes_extremes(const Mma& x, const MappedOp& next) const;
   bool feeds(const MapOp& map, const MappedOp& next) const;
@@ -91,7 +98,8 @@ class CppKernel {
   Sym lane_of(const Buffer& b, const std::vector<Sym>& reduced, Expr value) const;
 
   void open_axis(Sym axis);
-  void open_panels(Sym lane);
+  void open_panels(Sym lane);   ///< nothing inside of a loop over panels around several ops
+  void close_panels(Sym lane);
   void open_vectors(Sym lane);
   void close_vectors(Sym lane);
   void open_tile(const Buffer& b, Sym lane);  ///< all loops over a tile in Local, slowest axis first
@@ -127,6 +135,9 @@ class CppKernel {
   CppText out_;
   std::map<Sym, int> product_vectors_;  ///< lane axis of a product -> vectors of its panels
   const MapOp* producer_ = nullptr;     ///< made and stored in the loops of the reduction that is printed
+  Sym in_panel_;                        ///< lane axis whose loop over panels is open around several ops; null: none
+  std::map<Sym, Expr> defined_;         ///< scalars -> their values
+  bool upcoming_ = false;               ///< is there an `upcoming` for products by tile registers?
   std::string error_word_;              ///< name of the pointer to it
   /// A tile that may be read where it lies: names of variables that hold a pointer, its steps from panel to panel and from row to row, what the next chunk
   /// reads of memory and how many rows; and the bytes from row to row and of a row.

@@ -61,7 +61,7 @@ void CppKernel::close_tile(const Buffer& b, Sym lane) {
   close_vectors(lane);
   for (Sym a : scalar_axes(b, lane))
     if (print_.axis(a)) out_.close();
-  if (lane && panel_of(lane)) out_.close();
+  close_panels(lane);
 }
 
 std::string CppKernel::pointer(const Buffer& b) {
@@ -419,14 +419,22 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
   if (!ahead.empty() || extremes || scale) more = ", " + scaled;
   if (!ahead.empty() || extremes) more += ", " + taken;
   more += ahead;
-  const std::string panels = fmt::format("({} + {}) / {}", lane.extent, panel - 1, panel);
+  const bool one = in_panel_ && in_panel_ == axes->lane;
+  const std::string panels = one ? "1" : fmt::format("({} + {}) / {}", lane.extent, panel - 1, panel);
   if (atom->dtype == DType::bf16) {
-    const std::string arguments =
-        fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}", panels, rows, inner.extent,
-                    pointer(d), panel_step(d, axes->lane, panel), step(d, axes->row), pointer(a),
-                    panel_step(a, axes->lane, panel), pair_step(a), from, step(b, axes->row),
-                    step(b, axes->inner), x.zero ? "false" : "true", scaled, taken);
+    const auto at_panel = [&](const std::string& at, int64_t stride) {
+      return one && at != "0" ? fmt::format("{} + p * {}", at, stride) : at;
+    };
+    const int64_t d_panel = panel_step(d, axes->lane, panel), a_panel = panel_step(a, axes->lane, panel);
     const bool tiles = atom->k > 2;
+    const std::string arguments =
+        fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{}", panels, rows, inner.extent,
+                    at_panel(pointer(d), d_panel), d_panel, step(d, axes->row), at_panel(pointer(a), a_panel),
+                    a_panel, pair_step(a), from, step(b, axes->row), step(b, axes->inner),
+                    x.zero ? "false" : "true", at_panel(scaled, panel), at_panel(taken, panel),
+                    !tiles   ? ""
+                    : upcoming_ ? ", &upcoming"
+                             : ", 0");
     const int per_call = tiles ? cpu::rows_of_product(atom->n, mapped_.machine.vector.registers) : atom->m;
     out_.line(fmt::format("{}<{}, {}{}>({});", tiles ? "product_by_tiles" : "product_of_pairs", per_call,
                           atom->n, top, arguments));

@@ -281,11 +281,52 @@ struct TileRegisters {
   ~TileRegisters() {}
 #endif
 };
+//@ Upcoming
+// Rows of memory that the next chunk reads, which are brought into the second-level cache a line after another: at each step of a product by tile registers its
+// share.
+struct Upcoming {
+  struct Rows {
+    const char* at;
+    int64 step, n, bytes;
+  } rows[4];
+  int64 count, now, row, byte, each;
+  Upcoming() : count(0), now(0), row(0), byte(0), each(0) {}
+  // n rows and other_n elements of each, with their steps in elements, or the other way round; rows that are not contiguous are left alone.
+  void add(const unsigned short* p, int64 step, int64 n, int64 other_step, int64 other_n) {
+    if (n <= 0 || other_n <= 0 || (step != 1 && other_step != 1)) return;
+    const bool swapped = other_step != 1;
+    Rows& x = rows[count++];
+    x.at = (const char*)p;
+    x.step = 2 * (swapped ? other_step : step);
+    x.n = swapped ? other_n : n;
+    x.bytes = 2 * (swapped ? n : other_n);
+    if (x.step != x.bytes) return;
+    x.bytes *= x.n;
+    x.n = 1;
+  }
+  void share(int64 steps) {
+    int64 lines = 0;
+    for (int64 k = 0; k < count; ++k) lines += rows[k].n * ((rows[k].bytes + 63) / 64);
+    each = steps > 0 ? (lines + steps - 1) / steps : 0;
+  }
+  void bring() {
+    for (int64 k = 0; k < each && now < count; ++k) {
+      const Rows& x = rows[now];
+      __builtin_prefetch(x.at + row * x.step + byte, 0, 2);
+      byte += 64;
+      if (byte < x.bytes) continue;
+      byte = 0;
+      if (++row < x.n) continue;
+      row = 0;
+      ++now;
+    }
+  }
+};
 //@ tile_block
 // d[r, lane] (+)= Σ_k a[k, lane]·b[r, k] for 16·M rows, 16·N lanes and a multiple of 32 elements k.
 template <int M, int N>
 __attribute__((noinline)) static void tile_block(real* d, int64 d_row, const unsigned short* a, int64 a_pair, const unsigned short* b,
-                                                 int64 b_row, int64 inner, bool add) {
+                                                 int64 b_row, int64 inner, bool add, Upcoming* upcoming) {
 #if TILE_REGISTERS
   const long ds = 4 * d_row, as = 2 * a_pair, bs = 2 * b_row;
   real* d1 = d + 16 * d_row;
@@ -308,6 +349,7 @@ __attribute__((noinline)) static void tile_block(real* d, int64 d_row, const uns
     if (M > 1) TILE_AT("tileloadd", bp + 16 * b_row, bs, "tmm5");
     if (M > 1) asm volatile("tdpbf16ps %tmm6, %tmm5, %tmm2");
     if (M > 1 && N > 1) asm volatile("tdpbf16ps %tmm7, %tmm5, %tmm3");
+    if (upcoming) upcoming->bring();
   }
 #define TILE_TO(p, t) asm volatile("tilestored %%" t ", (%0,%1,1)" : : "r"(p), "r"(ds) : "memory")
   TILE_TO(d, "tmm0");
@@ -368,26 +410,46 @@ static void top_of_rows(const real* d, int64 d_row, int64 rows, real* top) {
 }
 //@ product_by_tiles
 // The same by tile registers, of blocks of 32 rows; what is left of rows and of the summed axis, and everything where the system refuses tile registers, by
-// dot products of R rows.
+// dot products of R rows. Extremes of a block are taken while the next one is multiplied. Rows that lie a multiple of 2 KiB apart share a few sets of the
+// first-level cache: those of a block are copied where several panels use them.
 template <int R, int C, int TOP = 0>
 __attribute__((noinline)) static void product_by_tiles(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row,
                                                        const unsigned short* a, int64 a_panel, int64 a_pair, const unsigned short* b,
-                                                       int64 b_row, int64 b_inner, bool add, const real* scale, real* top) {
+                                                       int64 b_row, int64 b_inner, bool add, const real* scale, real* top, Upcoming* upcoming) {
   constexpr int N = C * LANES / 16;
+  enum { NEAR = 512 };
+  alignas(64) unsigned short near[32 * (NEAR + 32)];
   const int64 by_tiles = rows / 16 * 16, whole = inner / 32 * 32;
   if (by_tiles == 0 || whole == 0 || b_inner != 1 || !tiles_permitted()) {
     product_of_pairs<R, C, TOP>(panels, rows, inner, d, d_panel, d_row, a, a_panel, a_pair, b, b_row, b_inner, add, scale, top);
     return;
   }
+  clear_top<TOP>(top, panels * C);
+  const bool copied = panels >= 4 && b_row % 1024 == 0 && whole <= NEAR, at_once = TOP != 0 && whole == inner;
+  const real* last = 0;  // whose extremes are to be taken
+  real* last_top = 0;
+  int64 last_rows = 0;
   for (int64 r = 0; r < by_tiles; r += 32) {
     const bool two = r + 32 <= by_tiles;
+    const unsigned short* br = b + r * b_row;
+    int64 step = b_row;
+    if (copied) {
+      for (int64 k = 0; k < (two ? 32 : 16); ++k) __builtin_memcpy(near + k * (NEAR + 32), br + k * b_row, 2 * whole);
+      br = near;
+      step = NEAR + 32;
+    }
     for (int64 p = 0; p < panels; ++p) {
       real* dp = d + p * d_panel + r * d_row;
       if (add && scale) scale_rows<C>(dp, d_row, two ? 32 : 16, scale + p * C * LANES);
       if (two)
-        tile_block<2, N>(dp, d_row, a + p * a_panel, a_pair, b + r * b_row, b_row, whole, add);
+        tile_block<2, N>(dp, d_row, a + p * a_panel, a_pair, br, step, whole, add, upcoming);
       else
-        tile_block<1, N>(dp, d_row, a + p * a_panel, a_pair, b + r * b_row, b_row, whole, add);
+        tile_block<1, N>(dp, d_row, a + p * a_panel, a_pair, br, step, whole, add, upcoming);
+      if (!at_once) continue;
+      if (last) top_of_rows<C, TOP>(last, d_row, last_rows, last_top);
+      last = dp;
+      last_top = top + p * C * LANES;
+      last_rows = two ? 32 : 16;
     }
   }
   if (whole < inner)
@@ -396,8 +458,10 @@ __attribute__((noinline)) static void product_by_tiles(int64 panels, int64 rows,
   if (by_tiles < rows)
     all_rows_of_pairs<R, C, 0>(panels, rows - by_tiles, inner, d + by_tiles * d_row, d_panel, d_row, a, a_panel, a_pair, b + by_tiles * b_row,
                                b_row, 1, add, scale, 0);
-  clear_top<TOP>(top, panels * C);
-  for (int64 p = 0; TOP != 0 && p < panels; ++p) top_of_rows<C, TOP>(d + p * d_panel, d_row, rows, top + p * C * LANES);
+  if (last) top_of_rows<C, TOP>(last, d_row, last_rows, last_top);
+  const int64 taken = at_once ? by_tiles : 0;
+  for (int64 p = 0; TOP != 0 && taken < rows && p < panels; ++p)
+    top_of_rows<C, TOP>(d + p * d_panel + taken * d_row, d_row, rows - taken, top + p * C * LANES);
 }
 )TEXT";
 

@@ -86,7 +86,7 @@ Identifiers cpp_names() {
   static const std::set<std::string> own = [] {
     std::set<std::string> words = cpp_prelude_names();
     words.insert({"words", "task", "begin", "end", "c", "p", "u", "lane", "made", "total", "first", "low",
-                  "high", "registers"});
+                  "high", "registers", "upcoming"});
     return words;
   }();
   return Identifiers(own, {"t", "x"});

@@ -311,7 +311,7 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   if (!panel) close_vectors(lane);
   for (Sym a : scalar_axes(b, lane))
     if (print_.axis(a)) out_.close();
-  if (panel) out_.close();
+  close_panels(lane);
 }
 
 /// Lanes are reduced: totals lane by lane, then across lanes. Returns the text of the result.
@@ -354,7 +354,7 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
     for (Sym a : others) open_axis(a);
     element(panel_vectors(lane), copies > 1 ? "total[c]" : "total[0]", true);
     for (size_t k = 0; k < others.size(); ++k) out_.close();
-    out_.close();
+    close_panels(lane);
   } else {
     for (Sym a : others) open_axis(a);
     const CppAxis* a = print_.axis(lane);

@@ -25,6 +25,9 @@ constexpr int64_t kCpuLongSum = 768,
                       192;  // a sum inside of a chunk that is longer makes a product of its own of it
 constexpr int64_t kCpuWhole =
     512;  // features that a task holds whole rather than make scores again for each block
+constexpr int64_t kTileTiles = 48 << 10;  // the same where tile registers multiply: more than a third of a cache of 2 MiB
+constexpr int64_t kTileRows = 256;        // rows of a block beside a chunk of 128, where tile registers multiply
+constexpr int64_t kTileKept = 512 << 10;  // bytes that a block of so many rows may keep of its operands
 constexpr int64_t kCpuFewRows = 16;  // rows of a product that its other operand outweighs
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
@@ -110,7 +113,7 @@ struct ProductTile {
 };
 
 /// The larger, the more often a packed element is used and the fewer times accumulators are read back.
-ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_axis, int64_t width) {
+ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_axis, int64_t width, bool tiles) {
   int64_t results = 0, packed = 0;
   for (const Pass& pass : d.passes)
     for (const Component& c : pass.state.components)
@@ -119,12 +122,27 @@ ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_
   ProductTile t{12, 384, 256};
   if (has_points(d))
     t = {18, 192, 256};  // what is multiplied is made of both operands' tiles: each is copied
-  const auto bytes_a_lane = [&] { return 4 * t.lanes * (results * t.rows + packed * t.chunk); };
+  else if (tiles)
+    t = {16, 512, 256};
+  const int64_t element = tiles ? 2 : 4, most = tiles ? kTileTiles : kCpuTiles;
+  const auto bytes_a_lane = [&] { return t.lanes * (4 * results * t.rows + element * packed * t.chunk); };
   for (auto [part, least] :
        {std::pair(&t.lanes, int64_t(6)), std::pair(&t.rows, int64_t(192)), std::pair(&t.chunk, int64_t(128))})
-    while (*part > least && bytes_a_lane() > kCpuTiles) *part /= 2;
+    while (*part > least && bytes_a_lane() > most) *part /= 2;
   t.lanes *= width;
   return t;
+}
+
+/// Are products on this machine taken by tile registers? All that is read along the stream, and all that is kept beside it, is bf16 then.
+bool by_tile_registers(const Program& p, const AxisRoles& roles, const Machine& m) {
+  if (m.vector.bf16 != Bf16Unit::Tiles) return false;
+  int factors = 0, others = 0;
+  for (const std::vector<Sym>* list : {&roles.streamed_inputs, &roles.kept_inputs})
+    for (Sym t : *list) {
+      const DType type = p.input(t)->dtype;
+      if (is_float(type) && roles.read_at.at(t).size() > 1) ++(type == DType::bf16 ? factors : others);
+    }
+  return factors > 1 && others == 0;
 }
 
 }  // namespace
@@ -191,7 +209,16 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
                         });
   const Machine cpu = this_cpu();
   const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
-  const ProductTile product = product_tile(roles, d, product_lanes, lanes);
+  const bool tiles = !gpu && by_tile_registers(p, roles, cpu);
+  const ProductTile product = product_tile(roles, d, product_lanes, lanes, tiles);
+  int64_t rows_of_block = 6 * lanes;
+  if (tiles) {
+    int64_t kept = 0;  // bytes a row
+    for (Sym t : roles.kept_inputs)
+      if (contains(roles.read_at.at(t), row_axis)) kept += 2 * extents.elements(roles.read_at.at(t), row_axis);
+    for (int64_t block : {kTileRows / 2, kTileRows})
+      if (block * kept <= kTileKept) rows_of_block = std::max(rows_of_block, block);
+  }
   for (Cut& cut : plan.group) {
     if (!contains(rows, cut.axis)) continue;
     const bool row = cut.axis == row_axis;
@@ -203,7 +230,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       cut.piece = 64;
     } else {
       cut.block = cut.piece = product_lanes ? (cut.axis == product_lanes ? product.lanes : product.rows)
-                              : row         ? (long_sum ? kCpuSquare : 6 * lanes)
+                              : row         ? (long_sum ? kCpuSquare : rows_of_block)
                                             : 64;
     }
     extents.of[cut.axis] = cut.block;
@@ -253,7 +280,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       summed = std::max(summed, power);
     }
   if (!gpu) {
-    plan.chunk = (product_lanes ? product.chunk : long_sum ? kCpuSquare : 64) / summed;
+    plan.chunk = (product_lanes ? product.chunk : long_sum ? kCpuSquare : tiles ? 128 : 64) / summed;
     Plan parts = plan;
     parts.split = (kCpuPart + plan.chunk - 1) / plan.chunk * plan.chunk;
     std::vector<GuardedPlan> plans;

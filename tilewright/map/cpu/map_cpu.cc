@@ -309,8 +309,10 @@ class KernelMapper {
         if (value.is(Op::Select) && value.arg(0) == dot.present)
           is_lowest = simplify(value.arg(2)) == Expr::real(-__builtin_inf());
         // Rounding keeps 0 and NaN.
-        if (value.is(Op::Cast) && value.arg(0).is(Op::Read) && held(k_.tile(out)) == DType::bf16)
-          is_zero = vanishes[value.arg(0)->sym];
+        if (held(k_.tile(out)) == DType::bf16) {
+          const Expr source = value.is(Op::Cast) ? value.arg(0) : value;
+          if (source.is(Op::Read)) is_zero = vanishes[source->sym];
+        }
         if (value.is(Op::Exp) || value.is(Op::Exp2))
           for (Sym u : tensors_read(value)) {
             if (!lowest[u]) continue;
@@ -418,8 +420,13 @@ class KernelMapper {
           if (auto view = views_.find(s); view != views_.end() && streamed(view->second.index))
             x->ahead = {stream.index, stream.block};
     });
-    // One product alone finds its rows near: those behind the rows at hand are brought by the micro-kernel.
-    for (size_t k = 0; products.size() > 1 && k < products.size(); ++k) {
+    // One product alone finds its rows near: those behind the rows at hand are brought by the micro-kernel. Tile registers are faster than that.
+    const auto by_tiles = [](const Mma* x) {
+      const Atom* atom = find_atom(x->atom);
+      return atom && atom->dtype == DType::bf16 && atom->k > 2;
+    };
+    const bool alone = products.size() == 1 && !by_tiles(products[0]);
+    for (size_t k = 0; !alone && k < products.size(); ++k) {
       const bool last = k + 1 == products.size();
       const Sym next = products[last ? 0 : k + 1]->b;
       const auto view = views_.find(next);

@@ -9,7 +9,8 @@
 namespace tilewright::cpu {
 namespace {
 
-constexpr int64_t least_rows_of_pairs = 4;  ///< fewer do not pay for packing the lanes operand
+constexpr int64_t least_rows_of_pairs = 4;   ///< fewer do not pay for packing the lanes operand
+constexpr int64_t least_rows_of_tiles = 16;  ///< fewer would all be left over
 
 /// Tiles of bf16 that nothing but loads at fixed strides or nothing but maps write.
 std::set<Sym> possible_factors(const TileKernel& k) {
@@ -51,7 +52,8 @@ std::map<const Dot*, PairProduct> pair_products(const Lanes& lanes, const TileKe
     all.push_back(d);
     if (!factors.count(d->a) || !factors.count(d->b) || d->axes.size() != 1) return;
     const auto p = product_axes(lanes, k, *d);
-    if (!p || !p->row || block_of(k, p->row) < least_rows_of_pairs || block_of(k, p->inner) < 2 ||
+    const int64_t least = unit == Bf16Unit::Tiles ? least_rows_of_tiles : least_rows_of_pairs;
+    if (!p || !p->row || block_of(k, p->row) < least || block_of(k, p->inner) < 2 ||
         block_of(k, p->lane) < lanes.width)
       return;
     if (lanes.panel_axis && contains_axis(k.tile(p->broadcast).axes, lanes.panel_axis)) return;
