@@ -89,7 +89,8 @@ std::string product(const std::string& a, const std::string& b, const std::strin
 
 const std::vector<SizeMap> kMatrices = {
     {{"i", 100}, {"k", 130}, {"j", 70}}, {{"i", 1}, {"k", 1}, {"j", 1}},    {{"i", 33}, {"k", 31}, {"j", 47}},
-    {{"i", 130}, {"k", 64}, {"j", 96}},  {{"i", 49}, {"k", 97}, {"j", 33}}, {{"i", 17}, {"k", 0}, {"j", 20}}};
+    {{"i", 130}, {"k", 64}, {"j", 96}},  {{"i", 49}, {"k", 97}, {"j", 33}}, {{"i", 17}, {"k", 0}, {"j", 20}},
+    {{"i", 49}, {"k", 1024}, {"j", 131}}};  // rows that share sets of a cache
 
 TEST(Bf16Products, OfMatricesInEveryOrder) {
   for (const char* a : {"i, k", "k, i"})
@@ -102,7 +103,7 @@ TEST(Bf16Products, OfRaggedBlocksAndChunks) {
   expect_definition(product("k, i", "j, k"), kMatrices, true, "group i=24, j=56; stream k=48");
 }
 
-std::string attention(const std::string& mask, int d, int e) {
+std::string attention(const std::string& mask, int d, int e, const std::string& out = "f32") {
   return fmt::format(R"(axis b, i, j
 axis d = {}, e = {}
 input Q[b, i, d] : bf16
@@ -110,21 +111,31 @@ input K[b, j, d] : bf16
 input V[b, j, e] : bf16
 S[b, i, j] = where({}, sum[d](Q * K) / sqrt(size(d)), -inf)
 O[b, i, e] = sum[j](softmax[j](S) * V)
-output O : f32
+output O : {}
 )",
-                     d, e, mask);
+                     d, e, mask, out);
 }
 
 const std::vector<SizeMap> kRows = {{{"b", 2}, {"i", 100}, {"j", 131}},
                                     {{"b", 1}, {"i", 61}, {"j", 200}},
                                     {{"b", 1}, {"i", 33}, {"j", 1}},
                                     {{"b", 1}, {"i", 1}, {"j", 70}},
-                                    {{"b", 1}, {"i", 50}, {"j", 0}}};
+                                    {{"b", 1}, {"i", 50}, {"j", 0}},
+                                    {{"b", 1}, {"i", 300}, {"j", 301}}};
 
 TEST(Bf16Products, OfScoresAndWeights) {
   expect_definition(attention("j >= 0", 64, 64), kRows);
   expect_definition(attention("j <= i + size(j) - size(i)", 24, 40), kRows);
-  expect_definition(attention("j <= i + size(j) - size(i)", 37, 19), kRows);
+  expect_definition(attention("j <= i + size(j) - size(i)", 37, 19, "bf16"), kRows);
+}
+
+/// Chunks that a mask ends sooner for one panel of rows than for another, or begins later; rows that see nothing.
+TEST(Bf16Products, BehindMasksOfWindows) {
+  const std::vector<SizeMap> rows = {{{"b", 1}, {"i", 290}, {"j", 290}},
+                                     {{"b", 1}, {"i", 97}, {"j", 40}},
+                                     {{"b", 1}, {"i", 70}, {"j", 400}}};
+  expect_definition(attention("j <= i and i <= j + 50", 32, 32, "bf16"), rows);
+  expect_definition(attention("2 * j <= i + 7", 32, 40), rows, true, "group b=1, i=160; stream j=96");
 }
 
 TEST(Bf16Products, OfMadeFactors) {
@@ -208,6 +219,35 @@ TEST(Bf16Products, HideWhatIsNotFinite) {
     for (int64_t k = 0; k < 24; ++k) run.input("V").set(57 * 24 + k, k % 2 ? NAN : -INFINITY);
     run.expect();
     EXPECT_EQ(run.run(), "") << isa;
+  }
+}
+
+/// The same by emitted kernels: rows before the values are as without them, whichever panel they lie in, and rows that see them are NaN.
+TEST(Bf16Products, HideWhatIsNotFiniteWhenCompiled) {
+  constexpr int n = 300, hidden = 157, e = 24;
+  const Compiled c = compile(attention("j <= i", 64, e), "", Target::Cpu);
+  const Sizes sizes = sizes_of(c.program, {{"b", 1}, {"i", n}, {"j", n}});
+  for (const std::string& isa : units()) {
+    setenv("TILEWRIGHT_CPU_ISA", isa.c_str(), 1);
+    Kernel kernel(c.parsed, {});
+    const auto run = [&](bool clean) {
+      Arrays arrays = random_inputs(c.program, sizes, 3);
+      if (!clean) {
+        for (int k = 0; k < 64; ++k) arrays.inputs.at("K").set(hidden * 64 + k, k % 2 ? NAN : INFINITY);
+        for (int k = 0; k < e; ++k) arrays.inputs.at("V").set(hidden * e + k, k % 2 ? NAN : -INFINITY);
+      }
+      std::vector<float> got(n * e);
+      std::map<std::string, Tensor> inputs;
+      for (const auto& [name, view] : arrays.views())
+        inputs[name] = {view.dtype, const_cast<void*>(view.data), view.shape, view.strides};
+      kernel.run(inputs, {}, {{"O", {DType::f32, got.data(), {1, n, e}, {}}}});
+      return got;
+    };
+    const std::vector<float> clean = run(true), got = run(false);
+    int wrong = 0;
+    for (int k = 0; k < n * e; ++k)
+      wrong += k < hidden * e ? !(std::abs(got[k] - clean[k]) <= 1e-4) : std::isfinite(got[k]);
+    EXPECT_EQ(wrong, 0) << isa;
   }
 }
 

@@ -140,7 +140,8 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
                           const Frame& frame, bool store, const Copy* copy) {
   const DType there_type = print_.dtype(tensor);
   if (!lane || b.space != Space::Local || b.dtype != real_) return false;
-  if (store ? there_type != real_ : !is_float(there_type)) return false;
+  const bool rounded = store && by_tiles() && there_type == DType::bf16 && real_ == DType::f32;
+  if (store ? there_type != real_ && !rounded : !is_float(there_type)) return false;
   begin(frame, {});
   if (!print_.axis(lane)) return false;
   Sym row;  // the longest other axis
@@ -213,8 +214,8 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
     in_place_[b.sym] = lies;
   }
   if (store)
-    out_.line(fmt::format("unpack({}, {}, {}, {}, {}, {}, {}, {}, {});", there, lane_step, row_step, local,
-                          local_panel, local_row, width, lanes, rows));
+    out_.line(fmt::format("{}({}, {}, {}, {}, {}, {}, {}, {}, {});", rounded ? "unpack_bf16" : "unpack", there,
+                          lane_step, row_step, local, local_panel, local_row, width, lanes, rows));
   else
     out_.line(fmt::format("pack<{}, load_{}>({}, {}, {}, {}, {}, {}, {}, {}, {}{});",
                           cpp_memory_type(there_type), there_type == real_ ? "real" : name(there_type), local,

@@ -138,6 +138,28 @@ __attribute__((noinline)) static void pack_rows(unsigned short* to, int64 to_row
       for (int64 k = 0; k < n; ++k) to[r * to_row + k] = from[r * from_row + k * from_inner];
   }
 }
+//@ unpack_bf16
+// to[lane, k] = from[panel, k, lane], rounded, for n rows of panels of `width` lanes, of which the first `lanes` exist.
+__attribute__((noinline)) static void unpack_bf16(unsigned short* to, int64 to_lane, int64 to_row, const real* from, int64 from_panel, int64 from_row,
+                                                  int64 width, int64 lanes, int64 n) {
+  for (int64 k = 0; to_lane == 1 && k < n; ++k)
+    for (int64 first = 0; first < lanes; first += width)
+      for (int64 l = first; l < first + width && l < lanes; l += LANES)
+        raw_store(to + l + k * to_row, 1, lanes - l, to_bf16(ld(from + first / width * from_panel + k * from_row + l - first)));
+  for (int64 first = 0; to_lane != 1 && first < lanes; first += width, from += from_panel)
+    for (int64 l = 0; l < width && first + l < lanes; l += LANES) {
+      const int64 exist = lanes - first - l;
+      unsigned short* t = to + (first + l) * to_lane;
+      int64 k = 0;
+      for (; to_row == 1 && k + LANES <= n; k += LANES) {
+        vu x[LANES];
+        for (int q = 0; q < LANES; ++q) x[q] = (vu)ld(from + (k + q) * from_row + l);
+        transpose_words(x);
+        for (int q = 0; q < LANES && q < exist; ++q) raw_store(t + q * to_lane + k, 1, LANES, to_bf16((vs)x[q]));
+      }
+      for (; k < n; ++k) raw_store(t + k * to_row, to_lane, exist, to_bf16(ld(from + k * from_row + l)));
+    }
+}
 //@ flush
 // Numbers below the smallest normal one count as 0.
 INLINE vf flush(vf x) { return v_abs(x) < 1.17549435e-38f ? (vf){} : x; }
@@ -425,6 +447,8 @@ __attribute__((noinline)) static void product_by_tiles(int64 panels, int64 rows,
     return;
   }
   clear_top<TOP>(top, panels * C);
+  // All at once, so that stores are done before tile registers load the rows.
+  for (int64 p = 0; add && scale && p < panels; ++p) scale_rows<C>(d + p * d_panel, d_row, by_tiles, scale + p * C * LANES);
   const bool copied = panels >= 4 && b_row % 1024 == 0 && whole <= NEAR, at_once = TOP != 0 && whole == inner;
   const real* last = 0;  // whose extremes are to be taken
   real* last_top = 0;
@@ -440,7 +464,6 @@ __attribute__((noinline)) static void product_by_tiles(int64 panels, int64 rows,
     }
     for (int64 p = 0; p < panels; ++p) {
       real* dp = d + p * d_panel + r * d_row;
-      if (add && scale) scale_rows<C>(dp, d_row, two ? 32 : 16, scale + p * C * LANES);
       if (two)
         tile_block<2, N>(dp, d_row, a + p * a_panel, a_pair, br, step, whole, add, upcoming);
       else
