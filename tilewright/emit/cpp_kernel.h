@@ -98,7 +98,7 @@ class CppKernel {
   Sym lane_of(const Buffer& b, const std::vector<Sym>& reduced, Expr value) const;
 
   void open_axis(Sym axis);
-  void open_panels(Sym lane);   ///< nothing inside of a loop over panels around several ops
+  void open_panels(Sym lane);  ///< nothing inside of a loop over panels around several ops
   void close_panels(Sym lane);
   void open_vectors(Sym lane);
   void close_vectors(Sym lane);
@@ -135,10 +135,10 @@ class CppKernel {
   CppText out_;
   std::map<Sym, int> product_vectors_;  ///< lane axis of a product -> vectors of its panels
   const MapOp* producer_ = nullptr;     ///< made and stored in the loops of the reduction that is printed
-  Sym in_panel_;                        ///< lane axis whose loop over panels is open around several ops; null: none
-  std::map<Sym, Expr> defined_;         ///< scalars -> their values
-  bool upcoming_ = false;               ///< is there an `upcoming` for products by tile registers?
-  std::string error_word_;              ///< name of the pointer to it
+  Sym in_panel_;                 ///< lane axis whose loop over panels is open around several ops; null: none
+  std::map<Sym, Expr> defined_;  ///< scalars -> their values
+  bool upcoming_ = false;        ///< is there an `upcoming` for products by tile registers?
+  std::string error_word_;       ///< name of the pointer to it
   /// A tile that may be read where it lies: names of variables that hold a pointer, its steps from panel to panel and from row to row, what the next chunk
   /// reads of memory and how many rows; and the bytes from row to row and of a row.
   struct Lanes {

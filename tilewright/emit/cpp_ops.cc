@@ -214,8 +214,8 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
     in_place_[b.sym] = lies;
   }
   if (store)
-    out_.line(fmt::format("{}({}, {}, {}, {}, {}, {}, {}, {}, {});", rounded ? "unpack_bf16" : "unpack", there,
-                          lane_step, row_step, local, local_panel, local_row, width, lanes, rows));
+    out_.line(fmt::format("{}({}, {}, {}, {}, {}, {}, {}, {}, {});", rounded ? "unpack_bf16" : "unpack",
+                          there, lane_step, row_step, local, local_panel, local_row, width, lanes, rows));
   else
     out_.line(fmt::format("pack<{}, load_{}>({}, {}, {}, {}, {}, {}, {}, {}, {}{});",
                           cpp_memory_type(there_type), there_type == real_ ? "real" : name(there_type), local,
@@ -428,14 +428,14 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     };
     const int64_t d_panel = panel_step(d, axes->lane, panel), a_panel = panel_step(a, axes->lane, panel);
     const bool tiles = atom->k > 2;
-    const std::string arguments =
-        fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{}", panels, rows, inner.extent,
-                    at_panel(pointer(d), d_panel), d_panel, step(d, axes->row), at_panel(pointer(a), a_panel),
-                    a_panel, pair_step(a), from, step(b, axes->row), step(b, axes->inner),
-                    x.zero ? "false" : "true", at_panel(scaled, panel), at_panel(taken, panel),
-                    !tiles   ? ""
-                    : upcoming_ ? ", &upcoming"
-                             : ", 0");
+    const std::string arguments = fmt::format(
+        "{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{}", panels, rows, inner.extent,
+        at_panel(pointer(d), d_panel), d_panel, step(d, axes->row), at_panel(pointer(a), a_panel), a_panel,
+        pair_step(a), from, step(b, axes->row), step(b, axes->inner), x.zero ? "false" : "true",
+        at_panel(scaled, panel), at_panel(taken, panel),
+        !tiles      ? ""
+        : upcoming_ ? ", &upcoming"
+                    : ", 0");
     const int per_call = tiles ? cpu::rows_of_product(atom->n, mapped_.machine.vector.registers) : atom->m;
     out_.line(fmt::format("{}<{}, {}{}>({});", tiles ? "product_by_tiles" : "product_of_pairs", per_call,
                           atom->n, top, arguments));

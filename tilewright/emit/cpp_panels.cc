@@ -26,6 +26,7 @@ const AxisFrame* of_axis(const Frame& f, Sym axis) {
 /// Buffers that an op reads and writes.
 struct Touched {
   std::set<Sym> read, written;
+  bool others = false;  ///< ops that are not followed
 
   void expr(Expr e) {
     if (!e) return;
@@ -59,8 +60,15 @@ struct Touched {
     for (const Ops* list : {&x.then, &x.otherwise})
       for (const MappedOp& inside : *list) op(inside);
   }
+  void add(const StoreOut& x) {
+    read.insert(x.buffer);
+    for (Expr e : x.index) expr(e);
+  }
+  void add(const Define&) {}
   template <class T>
-  void add(const T&) {}  // ends a run
+  void add(const T&) {
+    others = true;
+  }
 };
 
 /// Ranges of `count` elements become ranges of `fewer`.
@@ -128,12 +136,14 @@ void CppKernel::end_with_panel(Ops& run, Sym lane) {
   const auto block = std::find_if(kernel_.grid.begin(), kernel_.grid.end(),
                                   [&](const KernelAxis& a) { return a.index == lane; });
   if (block == kernel_.grid.end()) return;
-  const Expr first = Expr(block->counter) * Expr(block->block), last = simplify(first + Expr(block->block - 1));
+  const Expr first = Expr(block->counter) * Expr(block->block),
+             last = simplify(first + Expr(block->block - 1));
   std::map<Sym, Expr> counts;
   for (const MappedOp& o : run)
     if (const auto* x = std::get_if<Mma>(&o.node))
       for (const AxisFrame& a : x->frame)
-        if (a.extent.is(Op::Symbol) && defined_.count(a.extent->sym)) counts[a.extent->sym] = defined_[a.extent->sym];
+        if (a.extent.is(Op::Symbol) && defined_.count(a.extent->sym))
+          counts[a.extent->sym] = defined_[a.extent->sym];
   Sym past;
   const auto variable = [](const std::string& name) {
     return Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true});
@@ -145,7 +155,8 @@ void CppKernel::end_with_panel(Ops& run, Sym lane) {
     print_.begin({}, {}, 0, width_);
     if (!defined_.count(past)) {
       defined_[past] = Expr();
-      out_.line(fmt::format("const int64 {} = p * {} + {};", names_.of(past), panel_of(lane), panel_of(lane) - 1));
+      out_.line(
+          fmt::format("const int64 {} = p * {} + {};", names_.of(past), panel_of(lane), panel_of(lane) - 1));
     }
     const Sym fewer = variable(count.name());
     const std::string text = print_.integer(max(0, sooner));
@@ -192,7 +203,8 @@ size_t CppKernel::by_panels(const Ops& list, size_t k) {
       continue;
     }
     // What does not depend on the run goes before it.
-    const bool movable = std::holds_alternative<ReduceOp>(list[n].node) || std::holds_alternative<Copy>(list[n].node);
+    const bool movable =
+        std::holds_alternative<ReduceOp>(list[n].node) || std::holds_alternative<Copy>(list[n].node);
     if (run.empty() || !movable || meet(mine.written, touched.read) || meet(mine.written, touched.written) ||
         meet(mine.read, touched.written))
       break;
@@ -208,7 +220,7 @@ size_t CppKernel::by_panels(const Ops& list, size_t k) {
   open_panels(lane);
   Touched after;
   for (size_t later = n; later < list.size(); ++later) after.op(list[later]);
-  const bool within = n == list.size() || !meet(touched.written, after.read);
+  const bool within = !after.others && !meet(touched.written, after.read);
   if (within) end_with_panel(run, lane);
   in_panel_ = lane;
   ops(run);
@@ -236,7 +248,8 @@ void CppKernel::bring_chunk(const Ops& body) {
     if (axes != 1 && axes != 2) return;
     std::string from;
     if (ahead.axis)
-      from = fmt::format(" + {} * {}", ahead.elements, as_factor(print_.tensor_step(tensor, index, ahead.axis)));
+      from =
+          fmt::format(" + {} * {}", ahead.elements, as_factor(print_.tensor_step(tensor, index, ahead.axis)));
     print_.begin(places, {}, 0, width_);
     rows.push_back(fmt::format("upcoming.add({} + {}{}{});", names_.of(tensor),
                                print_.tensor_offset(tensor, index), from, sizes));
@@ -255,13 +268,15 @@ void CppKernel::bring_chunk(const Ops& body) {
           const Buffer& next = kernel_.buffer(x->next);
           if (print_.dtype(next.tensor) == DType::bf16) add(next.tensor, next.index, x->next_frame, {});
         }
-        const auto axes = cpu::product_axes(cpu::operand_of(kernel_, x->d), x->a, cpu::operand_of(kernel_, x->a),
-                                            x->b, cpu::operand_of(kernel_, x->b), x->contracted, extents_);
+        const auto axes =
+            cpu::product_axes(cpu::operand_of(kernel_, x->d), x->a, cpu::operand_of(kernel_, x->a), x->b,
+                              cpu::operand_of(kernel_, x->b), x->contracted, extents_);
         if (!axes || !axes->row) continue;
         begin(x->frame, {});
-        steps += fmt::format("{}(({} + {}) / {}) * (({} + 31) / 32) * (({} + 31) / 32)", steps.empty() ? "" : " + ",
-                             print_.axis(axes->lane)->extent, panel_of(axes->lane) - 1, panel_of(axes->lane),
-                             print_.axis(axes->row)->extent, print_.axis(axes->inner)->extent);
+        steps += fmt::format("{}(({} + {}) / {}) * (({} + 31) / 32) * (({} + 31) / 32)",
+                             steps.empty() ? "" : " + ", print_.axis(axes->lane)->extent,
+                             panel_of(axes->lane) - 1, panel_of(axes->lane), print_.axis(axes->row)->extent,
+                             print_.axis(axes->inner)->extent);
       }
     }
   };

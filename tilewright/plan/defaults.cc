@@ -26,10 +26,11 @@ constexpr int64_t kCpuLongSum = 768,
                       192;  // a sum inside of a chunk that is longer makes a product of its own of it
 constexpr int64_t kCpuWhole =
     512;  // features that a task holds whole rather than make scores again for each block
-constexpr int64_t kTileTiles = 48 << 10;  // the same where tile registers multiply: more than a third of a cache of 2 MiB
-constexpr int64_t kTileRows = 256;        // rows of a block beside a chunk of 128, where tile registers multiply
+constexpr int64_t kTileTiles =
+    48 << 10;  // the same where tile registers multiply: more than a third of a cache of 2 MiB
+constexpr int64_t kTileRows = 256;  // rows of a block beside a chunk of 128, where tile registers multiply
 constexpr int64_t kTileKept = 512 << 10;  // bytes that a block of so many rows may keep of its operands
-constexpr int64_t kCpuFewRows = 16;  // rows of a product that its other operand outweighs
+constexpr int64_t kCpuFewRows = 16;       // rows of a product that its other operand outweighs
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
 
@@ -114,7 +115,8 @@ struct ProductTile {
 };
 
 /// The larger, the more often a packed element is used and the fewer times accumulators are read back.
-ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_axis, int64_t width, bool tiles) {
+ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_axis, int64_t width,
+                         bool tiles) {
   int64_t results = 0, packed = 0;
   for (const Pass& pass : d.passes)
     for (const Component& c : pass.state.components)
@@ -216,7 +218,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   if (tiles) {
     int64_t kept = 0;  // bytes a row
     for (Sym t : roles.kept_inputs)
-      if (contains(roles.read_at.at(t), row_axis)) kept += 2 * extents.elements(roles.read_at.at(t), row_axis);
+      if (contains(roles.read_at.at(t), row_axis))
+        kept += 2 * extents.elements(roles.read_at.at(t), row_axis);
     for (int64_t block : {kTileRows / 2, kTileRows})
       if (block * kept <= kTileKept) rows_of_block = std::max(rows_of_block, block);
   }
