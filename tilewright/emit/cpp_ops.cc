@@ -179,8 +179,15 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
   const std::string local = pointer(b);
   const int64_t local_row = row ? print_.step(b, row) : 0,
                 local_panel = panel ? panel_step(b, lane, panel) : 0;
+  next_rows_.erase(b.sym);
+  const bool rows_lie = copy && ahead.axis && ahead.axis == row && depends_on(index.back(), lane);
+  if (rows_lie && ahead.elements > rows_ahead && others.size() == 1)
+    next_rows_[b.sym] =
+        fmt::format(", {} + {} * {}, {} * {}, {}, {} * {}", there, ahead.elements + rows_ahead,
+                    as_factor(row_step), bytes(there_type), as_factor(row_step), ahead.elements - rows_ahead,
+                    bytes(there_type), as_factor(lanes));
   const bool seldom =
-      copy && copy->in_place && ahead.axis && ahead.axis == row && panel_of(lane) > 0 &&
+      rows_lie && copy->in_place && panel_of(lane) > 0 &&
       std::none_of(others.begin(), others.end(), [&](Sym a) { return a != row && print_.axis(a); });
   const bool in_place = seldom && there_type == real_;
   if (seldom) {
@@ -417,6 +424,11 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     if (axes->outer.empty())
       ahead = fmt::format(", {}, {}, {}, {}", lies.next, lies.stride, lies.rows, lies.bytes);
   }
+  // Where both operands are copies, the product brings near what its own copy does not.
+  for (const Buffer* side : {&a, &b})
+    if (const auto it = next_rows_.find(side->sym);
+        it != next_rows_.end() && ahead.empty() && axes->outer.empty() && b.space == Space::Local)
+      ahead = it->second;
   if (!ahead.empty() || extremes || scale) more = ", " + scaled;
   if (!ahead.empty() || extremes) more += ", " + taken;
   more += ahead;

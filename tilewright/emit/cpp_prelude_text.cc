@@ -646,6 +646,43 @@ INLINE vf load_real(const real* p, int64 stride, int64 n) {
 INLINE void bring(const void* p, int64 bytes) {
   for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b);
 }
+//@ transpose
+// x[r][l] = x[l][r] of LANES vectors of LANES numbers.
+template <class V>
+INLINE void transpose(V (&x)[LANES]) {
+  UNROLL
+  for (int r = 0; r < LANES; ++r) {
+    if (LANES <= 8 || (r & 8)) continue;
+    V &a = x[r], &b = x[(r + 8) % LANES];
+    const V low = __builtin_shufflevector(a, b, $LOWS8);
+    b = __builtin_shufflevector(a, b, $HIGHS8);
+    a = low;
+  }
+  UNROLL
+  for (int r = 0; r < LANES; ++r) {
+    if (LANES <= 4 || (r & 4)) continue;
+    V &a = x[r], &b = x[(r + 4) % LANES];
+    const V low = __builtin_shufflevector(a, b, $LOWS4);
+    b = __builtin_shufflevector(a, b, $HIGHS4);
+    a = low;
+  }
+  UNROLL
+  for (int r = 0; r < LANES; ++r) {
+    if (LANES <= 2 || (r & 2)) continue;
+    V &a = x[r], &b = x[(r + 2) % LANES];
+    const V low = __builtin_shufflevector(a, b, $LOWS2);
+    b = __builtin_shufflevector(a, b, $HIGHS2);
+    a = low;
+  }
+  UNROLL
+  for (int r = 0; r < LANES; ++r) {
+    if (r & 1) continue;
+    V &a = x[r], &b = x[r + 1];
+    const V low = __builtin_shufflevector(a, b, $LOWS1);
+    b = __builtin_shufflevector(a, b, $HIGHS1);
+    a = low;
+  }
+}
 //@ pack
 // to[panel, k, lane] = from[lane, k] for n rows of panels of `width` lanes, of which the first `lanes` exist and the others are 0. What lies `ahead` elements
 // further is read soon (0: nothing is known). LOAD(p, stride, n) converts n elements to a vector.
@@ -665,16 +702,19 @@ __attribute__((noinline)) static void pack(real* to, int64 to_panel, int64 to_ro
     }
   }
   for (int64 first = 0; from_lane != 1 && first < lanes; first += width, to += to_panel)
-    for (int64 l = 0; l < width; ++l)
-      for (int64 k = 0; k < n; k += LANES) {
-        alignas(64) real row[LANES];
-        const T* f = from + (first + l) * from_lane + k * from_row;
-        if (first + l < lanes)
-          st(row, LOAD(f, from_row, n - k));
-        else
-          st(row, (vf){});
-        for (int64 r = 0; r < LANES && k + r < n; ++r) to[(k + r) * to_row + l] = row[r];
+    for (int64 l = 0; l < width; l += LANES) {
+      const T* f = from + (first + l) * from_lane;
+      int64 k = 0;
+      for (; from_row == 1 && first + l + LANES <= lanes && k + LANES <= n; k += LANES) {
+        vf rows[LANES];
+        UNROLL
+        for (int r = 0; r < LANES; ++r) rows[r] = LOAD(f + r * from_lane + k, 1, LANES);
+        transpose(rows);
+        UNROLL
+        for (int r = 0; r < LANES; ++r) st(to + (k + r) * to_row + l, rows[r]);
       }
+      for (; k < n; ++k) st(to + k * to_row + l, LOAD(f + k * from_row, from_lane, lanes - first - l));
+    }
 }
 //@ unpack
 // to[lane, k] = from[panel, k, lane] for n rows of panels of `width` lanes, of which the first `lanes` exist.
@@ -691,8 +731,21 @@ __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_r
     }
   }
   for (int64 first = 0; to_lane != 1 && first < lanes; first += width, from += from_panel)
-    for (int64 l = 0; l < width && first + l < lanes; ++l)
-      for (int64 k = 0; k < n; ++k) to[(first + l) * to_lane + k * to_row] = from[k * from_row + l];
+    for (int64 l = 0; l < width && first + l < lanes; l += LANES) {
+      real* t = to + (first + l) * to_lane;
+      const int64 exist = lanes - first - l;
+      int64 k = 0;
+      for (; to_row == 1 && exist >= LANES && k + LANES <= n; k += LANES) {
+        vf rows[LANES];
+        UNROLL
+        for (int r = 0; r < LANES; ++r) rows[r] = ld(from + (k + r) * from_row + l);
+        transpose(rows);
+        UNROLL
+        for (int r = 0; r < LANES; ++r) *(vf_any*)(t + r * to_lane + k) = rows[r];
+      }
+      for (; k < n; ++k)
+        for (int64 r = 0; r < LANES && r < exist; ++r) t[r * to_lane + k * to_row] = from[k * from_row + l + r];
+    }
 }
 //@ load_f32
 INLINE vf load_f32(const float* p, int64 stride, int64 n) {

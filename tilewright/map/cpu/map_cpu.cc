@@ -413,7 +413,7 @@ class KernelMapper {
     };
     for_each_op(ops, [&](MappedOp& op) {
       if (Mma* x = std::get_if<Mma>(&op.node)) products.push_back(x);
-      if (Copy* x = std::get_if<Copy>(&op.node); x && streamed(x->index))
+      if (Copy* x = std::get_if<Copy>(&op.node); x && !x->ahead.axis && streamed(x->index))
         x->ahead = {stream.index, stream.block};
       if (ReduceOp* x = std::get_if<ReduceOp>(&op.node))
         for (Sym s : tensors_read(x->value))

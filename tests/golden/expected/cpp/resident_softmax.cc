@@ -130,6 +130,42 @@ INLINE vf load_real(const real* p, int64 stride, int64 n) {
   if (__builtin_expect(n >= LANES && stride == 1, 1)) return *(const vf_any*)p;
   return load_apart(p, stride, n);
 }
+// x[r][l] = x[l][r] of LANES vectors of LANES numbers.
+template <class V>
+INLINE void transpose(V (&x)[LANES]) {
+  UNROLL
+  for (int r = 0; r < LANES; ++r) {
+    if (LANES <= 8 || (r & 8)) continue;
+    V &a = x[r], &b = x[(r + 8) % LANES];
+    const V low = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+    b = __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15);
+    a = low;
+  }
+  UNROLL
+  for (int r = 0; r < LANES; ++r) {
+    if (LANES <= 4 || (r & 4)) continue;
+    V &a = x[r], &b = x[(r + 4) % LANES];
+    const V low = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+    b = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+    a = low;
+  }
+  UNROLL
+  for (int r = 0; r < LANES; ++r) {
+    if (LANES <= 2 || (r & 2)) continue;
+    V &a = x[r], &b = x[(r + 2) % LANES];
+    const V low = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+    b = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    a = low;
+  }
+  UNROLL
+  for (int r = 0; r < LANES; ++r) {
+    if (r & 1) continue;
+    V &a = x[r], &b = x[r + 1];
+    const V low = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
+    b = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+    a = low;
+  }
+}
 // to[lane, k] = from[panel, k, lane] for n rows of panels of `width` lanes, of which the first `lanes` exist.
 __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_panel, int64 from_row, int64 width,
                                              int64 lanes, int64 n) {
@@ -144,8 +180,21 @@ __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_r
     }
   }
   for (int64 first = 0; to_lane != 1 && first < lanes; first += width, from += from_panel)
-    for (int64 l = 0; l < width && first + l < lanes; ++l)
-      for (int64 k = 0; k < n; ++k) to[(first + l) * to_lane + k * to_row] = from[k * from_row + l];
+    for (int64 l = 0; l < width && first + l < lanes; l += LANES) {
+      real* t = to + (first + l) * to_lane;
+      const int64 exist = lanes - first - l;
+      int64 k = 0;
+      for (; to_row == 1 && exist >= LANES && k + LANES <= n; k += LANES) {
+        vf rows[LANES];
+        UNROLL
+        for (int r = 0; r < LANES; ++r) rows[r] = ld(from + (k + r) * from_row + l);
+        transpose(rows);
+        UNROLL
+        for (int r = 0; r < LANES; ++r) *(vf_any*)(t + r * to_lane + k) = rows[r];
+      }
+      for (; k < n; ++k)
+        for (int64 r = 0; r < LANES && r < exist; ++r) t[r * to_lane + k * to_row] = from[k * from_row + l + r];
+    }
 }
 
 static void softmax_task(const int64* words, int64 task) {
