@@ -10,6 +10,7 @@ void add_derive(CLI::App& app, int& status);
 void add_draw(CLI::App& app, int& status);
 void add_emit(CLI::App& app, int& status);
 void add_build(CLI::App& app, int& status);
+void add_model(CLI::App& app, int& status);
 void add_hardware(CLI::App& app, int& status);
 void add_cache(CLI::App& app, int& status);
 void add_completion(CLI::App& app, int& status);

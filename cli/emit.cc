@@ -15,19 +15,6 @@ namespace {
 
 const std::vector<std::string> kStages = {"program", "kernels", "plan", "tile", "mapped", "source"};
 
-/// The plan that the given sizes choose; without sizes the last one, which has no condition.
-const Plan& chosen_plan(const Compilation& c, const std::map<std::string, int64_t>& sizes) {
-  for (const GuardedPlan& g : c.plans) {
-    bool admitted = !g.when.at_most.empty();
-    for (const auto& [axis, limit] : g.when.at_most) {
-      auto it = sizes.find(axis.name());
-      admitted = admitted && it != sizes.end() && it->second <= limit;
-    }
-    if (admitted) return g.plan;
-  }
-  return c.plans.back().plan;
-}
-
 /// One kernel at a stage behind the plan.
 std::string emitted(const Compilation& c, const Plan& plan, const CompileOptions& options,
                     const std::string& stage, const std::string& layout, bool canonical,
@@ -129,7 +116,7 @@ void add_emit(CLI::App& app, int& status) {
           } else {
             const std::string own = *stage == "kernels"
                                         ? print(c.kernels[k].program)
-                                        : emitted(c.kernels[k], chosen_plan(c.kernels[k], sizes), options,
+                                        : emitted(c.kernels[k], plan_for(c.kernels[k], sizes), options,
                                                   *stage, *layout, *canonical, times);
             text += heading(c, k, *stage == "source" ? "//" : "#") + own;
             if (c.several() && !own.empty() && own.back() != '\n') text += "\n";

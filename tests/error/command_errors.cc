@@ -38,7 +38,7 @@ class CommandErrors : public ::testing::Test {
 std::string CommandErrors::folder;
 
 TEST_F(CommandErrors, Verbs) {
-  const std::string verbs = "run, check, derive, draw, emit, build, hardware, cache, completion\n";
+  const std::string verbs = "run, check, derive, draw, emit, build, model, hardware, cache, completion\n";
   EXPECT_EQ(refused({}), "error: no verb is given\n  help: verbs are " + verbs);
   EXPECT_EQ(refused({"rum", "s.tw"}), "error: no verb is called `rum`\n  help: did you mean `run`?\n");
   EXPECT_EQ(refused({"optimise", "s.tw"}), "error: no verb is called `optimise`\n  help: verbs are " + verbs);
@@ -85,6 +85,39 @@ TEST_F(CommandErrors, Machines) {
             "write `cores = { "
             "value = …, source = \"…\" }`\n");
   std::filesystem::remove(folder + "/bad.toml");
+}
+
+TEST_F(CommandErrors, Models) {
+  EXPECT_EQ(refused({"model", "s.tw", "--machine", "h20"}),
+            "error: no machine is called `h20`\n  help: did you mean `h200`?\n");
+  EXPECT_EQ(refused({"model", "s.tw", "--machine", "cray"})
+                .rfind("error: no machine is called `cray`\n  help: known are", 0),
+            0u);
+  write(folder + "/broken.toml", "name = \"x\"\nkind = \n");
+  EXPECT_EQ(refused({"model", "s.tw", "--machine", "broken.toml"}).rfind("broken.toml:2:", 0), 0u);
+  write(folder + "/broken.toml", "name = \"x\"\nkind = \"gpu\"\n[sources]\na = \"b\"\n");
+  EXPECT_EQ(refused({"model", "s.tw", "--machine", "broken.toml"}),
+            "broken.toml:1:1: error: the field counts.cores is missing\n  name = \"x\"\n  ^\n  help: write "
+            "`cores = { value = "
+            "…, source = … }` under [counts]: the number of multiprocessors or cores\n");
+  std::filesystem::remove(folder + "/broken.toml");
+  EXPECT_EQ(
+      refused({"model", "s.tw", "--target", "cpu", "--machine", "a100"}),
+      "error: --target cpu does not run on A100\n  help: leave --target out: plans are those of a GPU\n");
+  EXPECT_EQ(refused({"model", "s.tw", "--target", "cuda", "--machine", "this-cpu"})
+                .rfind("error: --target cuda does not run on", 0),
+            0u);
+  EXPECT_EQ(
+      refused({"model", "s.tw", "--target", "gpu"}).rfind("error: no target of the model is called `gpu`", 0),
+      0u);
+  EXPECT_EQ(refused({"model", "s.tw", "--size", "q=3"}).rfind("error: ", 0), 0u);
+  EXPECT_EQ(refused({"model", "s.tw", "--size", "r=-3"}).rfind("error: ", 0), 0u);
+  EXPECT_EQ(
+      refused({"model", "s.tw", "--size", "r=4611686018427387904,j=4611686018427387904"}).rfind("error: ", 0),
+      0u);
+  EXPECT_EQ(refused({"model", "s.tw", "--schedule", "stream k=4"}).rfind("<schedule>:1:8: error: ", 0), 0u);
+  const CommandResult both = tilewright({"model", "s.tw", "--json", "--latex"}, folder);
+  EXPECT_EQ(both.status, 2);
 }
 
 TEST_F(CommandErrors, ProofsWithoutAProver) {

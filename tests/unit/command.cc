@@ -23,8 +23,8 @@ const char kSlow[] =
     "program slow\naxis r, j\naxis k = 64\ninput a[r, k] : f32\ninput b[j, k] : f32\ny[r] = "
     "sum[j](exp(sum[k](a * b) / 64))\noutput y : f32\n";
 const char kSlowSize[] = "r=40000,j=40000";
-const std::vector<std::string> kVerbs = {"run",   "check",    "derive", "emit",
-                                         "build", "hardware", "cache",  "completion"};
+const std::vector<std::string> kVerbs = {"run",   "check",    "derive", "emit",      "build",
+                                         "model", "hardware", "cache",  "completion"};
 
 class Command : public ::testing::Test {
  protected:
@@ -199,6 +199,35 @@ TEST_F(Command, HardwareAsJson) {
   const CommandResult text = tw({"hardware"});
   for (const char* target : {"cpu  ", "cuda  ", "interp  ", "interp-mapped  "})
     EXPECT_NE(text.out.find(target), std::string::npos) << text.out;
+}
+
+TEST_F(Command, ModelAsJson) {
+  const json j = object({"model", "s.tw", "--machine", "h100-sxm", "--size", "r=100,j=1000", "--json"});
+  EXPECT_EQ(members(j), "assumptions kernels machine program seconds");
+  EXPECT_EQ(j["machine"], "H100 SXM");
+  ASSERT_EQ(j["kernels"].size(), 1u);
+  const json& k = j["kernels"][0];
+  EXPECT_EQ(members(k), "plan prediction sections sizes");
+  EXPECT_EQ(members(k["prediction"]), "bound_by fits operations overlapped resources seconds serial");
+  EXPECT_EQ(k["sizes"]["j"], 1000);
+  EXPECT_EQ(members(j["assumptions"][0]), "experiment key text");
+  for (const json& s : k["sections"])
+    for (const json& l : s["lines"]) {
+      EXPECT_TRUE(l.contains("name") && l.contains("assumes")) << l;
+      EXPECT_TRUE(l.contains("formula") || l.contains("value") || l.contains("note")) << l;
+    }
+  // Sizes may stay symbols, and a machine may be a file.
+  const json symbolic = object({"model", "s.tw", "--json"});
+  EXPECT_EQ(members(symbolic), "assumptions kernels machine program");
+  EXPECT_EQ(tw({"hardware", "detect", "--output", "model.toml"}).status, 0);
+  const json cpu = object({"model", "s.tw", "--machine", "model.toml", "--size", "r=100,j=1000", "--json"});
+  EXPECT_EQ(cpu["kernels"][0]["sizes"]["r"], 100);
+  EXPECT_EQ(object({"model", "s.tw", "--target", "cpu", "--json"})["machine"], cpu["machine"]);
+  for (const char* form : {"--latex", "--markdown"}) {
+    const CommandResult r = tw({"model", "s.tw", form});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_NE(r.out.find("s on H200"), std::string::npos) << r.out;
+  }
 }
 
 TEST_F(Command, MachinesAsJson) {

@@ -21,6 +21,8 @@ const std::vector<MachineField>& machine_fields() {
       {"counts", "blocks_per_core", "", &M::blocks_per_core},
       {"counts", "registers_per_core", "registers", &M::registers_per_core},
       {"counts", "registers_per_thread", "registers", &M::registers_per_thread},
+      {"counts", "fma_per_clock", "", &M::fma_per_clock},
+      {"counts", "special_per_clock", "", &M::special_per_clock},
       {"counts", "vector_bytes", "bytes", &M::vector_bytes},
       {"counts", "vector_registers", "registers", &M::vector_registers},
       {"rates", "clock", "Hz", &M::clock},

@@ -64,6 +64,8 @@ struct MachineFile {
   MaybeFigure blocks_per_core;
   MaybeFigure registers_per_core;  ///< of 32 bits
   MaybeFigure registers_per_thread;
+  MaybeFigure fma_per_clock;         ///< f32 multiply-adds of one core's vector units in a clock
+  MaybeFigure special_per_clock;     ///< exponentials of one core in a clock
   MaybeFigure vector_bytes;  ///< of a vector register of a CPU
   MaybeFigure vector_registers;
   // rates

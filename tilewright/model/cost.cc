@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/model/laurent.h"
 #include "tilewright/tile/lifetime.h"
 #include "tilewright/tile/statements.h"
 
@@ -35,140 +37,241 @@ struct Term {
 };
 
 /// The chunks that a statement runs on: some segments of a loop over `axis`; outside of loops `axis` is null.
-struct Range {
+struct ChunkRange {
   const KernelAxis* axis = nullptr;
-  std::vector<const Segment*> segments;
+  std::vector<Segment> segments;
+  Expr share = 1;  ///< of the chunks, where tiles are smooth
 };
 
 struct Totals {
   std::vector<Expr> memory_loaded, memory_stored, shared_loaded, shared_stored, chunks;
-  std::vector<std::pair<Sym, std::vector<Expr>>> by_tensor;
+  std::vector<std::pair<Sym, std::vector<Expr>>> loaded_by_tensor, stored_by_tensor;
+};
+
+void add_to(std::vector<std::pair<Sym, std::vector<Expr>>>& lists, Sym tensor, Expr e) {
+  for (auto& [known, terms] : lists)
+    if (known == tensor) return terms.push_back(e);
+  lists.push_back({tensor, {e}});
+}
+
+/// Tile sizes and widths of a tile program: its numbers, or symbols.
+class Tiling {
+ public:
+  Tiling(const TileProgram& t, const TileSymbols* symbols, bool smooth)
+      : t_(t), symbols_(symbols), smooth_(smooth) {}
+
+  bool smooth() const { return smooth_; }
+  const TileSymbols* symbols() const { return symbols_; }
+
+  Expr width(DType dtype) const {
+    if (symbols_)
+      if (auto it = symbols_->width.find(dtype); it != symbols_->width.end()) return it->second;
+    return bytes(dtype);
+  }
+  Expr block(const KernelAxis& a) const {
+    if (!symbols_) return a.block;
+    if (a.kind == KernelAxis::Kind::Whole && literal(a.index)) return a.index.size();
+    auto it = symbols_->block.find(a.index);
+    return it != symbols_->block.end() ? Expr(it->second) : Expr(a.block);
+  }
+  bool has_pieces(const KernelAxis& a) const { return a.piece > 0 && a.piece < a.block; }
+  Expr piece(const KernelAxis& a) const {
+    if (!has_pieces(a)) return block(a);
+    if (!symbols_) return a.piece;
+    auto it = symbols_->piece.find(a.index);
+    return it != symbols_->piece.end() ? Expr(it->second) : Expr(a.piece);
+  }
+  /// Of the axis: its literal, its symbol, or an expression where tiles are smooth and it is an axis of parts.
+  Expr size(Sym index) const {
+    if (!symbols_) return size_of(t_.axes, index);
+    if (smooth_ && t_.plan.split > 0)
+      for (const Axis& a : t_.axes)
+        if (a.index.size() == index.size() && a.size && !a.size.is(Op::Symbol) && !a.baked() &&
+            depends_on(a.size, t_.plan.stream.size()))
+          return Expr(t_.plan.stream.size()) / Expr(symbols_->split);
+    return index.size();
+  }
+  Expr extent(const KernelAxis& a) const {
+    if (!symbols_) return tilewright::extent(t_.axes, a);
+    if (a.kind == KernelAxis::Kind::Whole) return block(a);
+    if (smooth_) return a.kind == KernelAxis::Kind::Resident ? size(a.index) : block(a);
+    if (a.block == 1 && advances(a)) return 1;
+    if (!advances(a)) return min(block(a), size(a.index));
+    return min(block(a), size(a.index) - Expr(a.counter) * block(a));
+  }
+  Expr count(const KernelAxis& a) const {
+    if (!symbols_) return tilewright::count(t_.axes, a);
+    if (!advances(a)) return 1;
+    if (smooth_) return a.block == 1 ? size(a.index) : size(a.index) / block(a);
+    return a.block == 1 ? size(a.index) : ceildiv(size(a.index), block(a));
+  }
+  /// Pieces of the axis in one block.
+  Expr pieces(const KernelAxis& a) const {
+    if (advances(a) && !has_pieces(a)) return 1;  // no block or chunk is empty
+    if (symbols_) {
+      if (smooth_ || a.kind == KernelAxis::Kind::Whole) return has_pieces(a) ? block(a) / piece(a) : Expr(1);
+      return ceildiv(extent(a), piece(a));
+    }
+    const Expr here = extent(a);
+    const int64_t piece = std::max<int64_t>(a.piece, 1);
+    if (auto q = here.rational()) return (q->num() + piece - 1) / piece;
+    return ceildiv(here, piece);
+  }
+  /// Pieces of a whole block.
+  Expr whole_pieces(const KernelAxis& a) const {
+    if (!has_pieces(a)) return 1;
+    if (symbols_) return smooth_ ? block(a) / piece(a) : ceildiv(block(a), piece(a));
+    return (a.block + a.piece - 1) / a.piece;
+  }
+  /// Elements of a tile at full size; a resident axis counts with what it may hold.
+  Expr full_elements(const TileKernel& k, const std::vector<Sym>& axes) const {
+    Expr n = 1;
+    for (Sym a : axes) n = n.is_constant(1) ? block(k.axis(a)) : n * block(k.axis(a));
+    return n;
+  }
+  /// The chunks of a loop at these tile sizes.
+  std::vector<Segment> segments(const TileKernel& k, const Loop& x) const {
+    const KernelAxis& a = k.axis(x.axis);
+    if (!symbols_ || x.presents.empty() || a.kind != KernelAxis::Kind::Stream) return x.segments;
+    return segments_of(analyse_masks(x.presents, k, a, [this](const KernelAxis& b) { return block(b); }));
+  }
+  /// Is some chunk of the loop left out?
+  static bool has_mask(const TileKernel& k, const Loop& x) {
+    if (k.axis(x.axis).kind != KernelAxis::Kind::Stream) return false;
+    for (const Segment& g : x.segments)  // bounds of a block that a host step finds
+      for (const ChunkTable& table : k.chunk_tables)
+        for (Sym bound : table.bounds)
+          if (depends_on(g.lo, bound) || depends_on(g.hi, bound)) return true;
+    return std::any_of(x.presents.begin(), x.presents.end(), [](Expr e) { return !e.is_constant(1); }) &&
+           std::none_of(x.presents.begin(), x.presents.end(), [](Expr e) { return e.is_constant(1); });
+  }
+
+  /// Final form: literal sizes put in where tile sizes are numbers, numbers of parts in terms of the program's sizes.
+  Expr closed(const Program& p, Expr all) const {
+    if (!symbols_) all = bake(t_.axes, all);
+    Substitution parts;
+    for (const Axis& a : t_.axes) {
+      bool own = std::any_of(p.axes.begin(), p.axes.end(), [&](const Axis& b) { return b.index == a.index; });
+      if (!own) parts.emplace_back(a.index.size(), smooth_ ? size(a.index) : a.size);
+    }
+    if (!parts.empty()) all = substitute(all, parts);
+    if (!symbols_) all = bake(t_.axes, all);
+    return smooth_ ? expand(all) : simplify(all);
+  }
+
+ private:
+  bool literal(Sym index) const { return symbols_->literal.count(index.size()) != 0; }
+  const TileProgram& t_;
+  const TileSymbols* symbols_;
+  bool smooth_;
 };
 
 class Walk {
  public:
-  Walk(const Program& p, const TileProgram& t, const TileKernel& k, Totals& totals)
-      : p_(p), t_(t), k_(k), totals_(totals) {}
+  Walk(const Program& p, const TileProgram& t, const TileKernel& k, const Tiling& tiling, Totals& totals)
+      : p_(p), t_(t), k_(k), tiling_(tiling), totals_(totals) {}
 
   void run() { body(k_.body, {}); }
 
  private:
-  void body(const Body& stmts, const Range& range) {
+  void body(const Body& stmts, const ChunkRange& range) {
     for (const Stmt& s : stmts) std::visit([&](const auto& node) { visit(s, node, range); }, s.node);
   }
 
-  void visit(const Stmt&, const Load& x, const Range& range) {
-    Expr sum = total(elements(x.tile, bytes_of(x.tensor)), range);
+  void visit(const Stmt&, const Load& x, const ChunkRange& range) {
+    Expr sum = total(elements(x.tile, dtype_of(x.tensor)), range);
     totals_.memory_loaded.push_back(sum);
-    for (auto& [tensor, terms] : totals_.by_tensor)
-      if (tensor == x.tensor) return terms.push_back(sum);
-    totals_.by_tensor.push_back({x.tensor, {sum}});
+    add_to(totals_.loaded_by_tensor, x.tensor, sum);
   }
-  void visit(const Stmt&, const Store& x, const Range& range) {
-    totals_.memory_stored.push_back(total(elements(x.tile, stored_bytes_of(x.tensor)), range));
+  void visit(const Stmt&, const Store& x, const ChunkRange& range) {
+    Expr sum = total(elements(x.tile, stored_dtype_of(x.tensor)), range);
+    totals_.memory_stored.push_back(sum);
+    add_to(totals_.stored_by_tensor, x.tensor, sum);
   }
-  void visit(const Stmt& s, const Map&, const Range& range) { values(s, range); }
-  void visit(const Stmt& s, const Reduce&, const Range& range) { values(s, range); }
-  void visit(const Stmt& s, const Rank&, const Range& range) { values(s, range); }
-  void visit(const Stmt& s, const Dot& x, const Range& range) {
+  void visit(const Stmt& s, const Map&, const ChunkRange& range) { values(s, range); }
+  void visit(const Stmt& s, const Reduce&, const ChunkRange& range) { values(s, range); }
+  void visit(const Stmt& s, const Rank&, const ChunkRange& range) { values(s, range); }
+  void visit(const Stmt& s, const Dot& x, const ChunkRange& range) {
     for (Sym operand : {x.a, x.b}) {
       const Tile& t = k_.tile(operand);
       if (t.level != Level::Shared) continue;
-      Term term = elements(operand, bytes(t.dtype));
+      Term term = elements(operand, t.dtype);
       for (Sym a : domain(k_, s))
-        if (!contains_axis(t.axes, a)) term.factors.push_back(pieces(k_.axis(a)));
+        if (!contains_axis(t.axes, a))
+          term.factors.push_back({Factor::Kind::Pieces, &k_.axis(a), tiling_.pieces(k_.axis(a))});
       totals_.shared_loaded.push_back(total(term, range));
     }
   }
-  void visit(const Stmt&, const Loop& x, const Range&) {
-    Range range{&k_.axis(x.axis), {}};
-    for (const Segment& g : x.segments) range.segments.push_back(&g);
+  void visit(const Stmt&, const Loop& x, const ChunkRange&) {
+    const ChunkRange range = range_of(x);
     if (range.axis->kind == KernelAxis::Kind::Stream) totals_.chunks.push_back(total(Term{}, range));
     body(x.body, range);
   }
-  void visit(const Stmt&, const When& x, const Range& range) {
+  void visit(const Stmt&, const When& x, const ChunkRange& range) {
     if (!x.slow_path) body(x.body, range);
   }
 
+ public:
+  ChunkRange range_of(const Loop& x) const {
+    ChunkRange range{&k_.axis(x.axis), tiling_.segments(k_, x)};
+    if (tiling_.symbols())
+      if (auto it = tiling_.symbols()->visited.find(&x); it != tiling_.symbols()->visited.end())
+        range.share = it->second;
+    return range;
+  }
+  Expr total(const Term& once, const ChunkRange& range) const;
+  Term elements_along(const KernelAxis& a) const {
+    return Term{{{Factor::Kind::Extent, &a, tiling_.extent(a)}}};
+  }
+
+ private:
   /// Operand reads of a Map, Reduce or Rank, and the write of a tile at Level::Shared.
-  void values(const Stmt& s, const Range& range) {
+  void values(const Stmt& s, const ChunkRange& range) {
     // Plain and masked segments may read different tiles.
     for (bool masked : {false, true}) {
-      Range part{range.axis, {}};
-      for (const Segment* g : range.segments)
-        if (g->masked == masked) part.segments.push_back(g);
-      if (range.axis ? part.segments.empty() : masked) continue;
+      ChunkRange part{range.axis, {}, range.share};
+      for (const Segment& g : range.segments)
+        if (g.masked == masked) part.segments.push_back(g);
+      // Smooth tiles: every chunk is plain, but the one of a resident axis.
+      if (tiling_.smooth() && range.axis && range.axis->kind == KernelAxis::Kind::Stream ? masked
+          : range.axis ? part.segments.empty()
+                       : masked)
+        continue;
       std::vector<Sym> read;
       for (Expr value : values_in(s, masked)) read = axes_union(read, tiles_read(k_, value));
       for (Sym tile : read) {
         const Tile& t = k_.tile(tile);
-        if (t.level == Level::Shared)
-          totals_.shared_loaded.push_back(total(elements(tile, bytes(t.dtype)), part));
+        if (t.level == Level::Shared) totals_.shared_loaded.push_back(total(elements(tile, t.dtype), part));
       }
     }
     const Tile& target = k_.tile(written(s));
     if (target.level == Level::Shared)
-      totals_.shared_stored.push_back(total(elements(target.sym, bytes(target.dtype)), range));
+      totals_.shared_stored.push_back(total(elements(target.sym, target.dtype), range));
   }
 
-  Term elements(Sym tile, int64_t width) const {
+  Term elements(Sym tile, DType dtype) const {
     Term term;
-    term.factors.push_back({Factor::Kind::Other, nullptr, width});
+    term.factors.push_back({Factor::Kind::Other, nullptr, tiling_.width(dtype)});
     for (Sym a : k_.tile(tile).axes) {
       const KernelAxis& axis = k_.axis(a);
-      term.factors.push_back({Factor::Kind::Extent, &axis, extent(t_.axes, axis)});
+      term.factors.push_back({Factor::Kind::Extent, &axis, tiling_.extent(axis)});
     }
     return term;
   }
 
-  Factor pieces(const KernelAxis& a) const {
-    Expr here = extent(t_.axes, a);
-    int64_t piece = std::max<int64_t>(a.piece, 1);
-    if (advances(a) && piece >= a.block) return {Factor::Kind::Pieces, &a, 1};  // no block or chunk is empty
-    if (auto q = here.rational()) return {Factor::Kind::Pieces, &a, (q->num() + piece - 1) / piece};
-    return {Factor::Kind::Pieces, &a, ceildiv(here, piece)};
+  DType dtype_of(Sym tensor) const {
+    if (const Input* in = p_.input(tensor)) return in->dtype;
+    return stored_dtype_of(tensor);
   }
-
-  int64_t bytes_of(Sym tensor) const {
-    if (const Input* in = p_.input(tensor)) return bytes(in->dtype);
-    return stored_bytes_of(tensor);
-  }
-  int64_t stored_bytes_of(Sym tensor) const {
+  DType stored_dtype_of(Sym tensor) const {
     for (const Output& o : p_.outputs)
-      if (o.sym == tensor) return bytes(o.dtype);
+      if (o.sym == tensor) return o.dtype;
     for (const Workspace& w : t_.workspaces)
-      if (w.sym == tensor) return bytes(w.dtype);
+      if (w.sym == tensor) return w.dtype;
     fail_check("an array", __FILE__, __LINE__, tensor.name());
   }
 
-  /// Over the chunks (if inside a loop), then over the grid.
-  Expr total(const Term& once, const Range& range) const {
-    Term term;
-    if (range.axis && range.axis->kind == KernelAxis::Kind::Stream) {
-      Expr chunks = 0;
-      for (const Segment* g : range.segments) {
-        Term varying;
-        for (Factor f : once.factors) {
-          if (!along(f, *range.axis)) continue;
-          if (!g->masked)
-            f.value = f.kind == Factor::Kind::Extent ? range.axis->block : whole_pieces(*range.axis);
-          varying.factors.push_back(f);
-        }
-        Expr sum = over(varying, *range.axis, g->lo, g->hi).value();
-        chunks = chunks.is_constant(0) ? sum : chunks + sum;
-      }
-      for (const Factor& f : once.factors)
-        if (!along(f, *range.axis)) term.factors.push_back(f);
-      term.factors.push_back({Factor::Kind::Other, nullptr, simplify(chunks)});
-    } else {
-      term = once;
-    }
-    for (size_t i = k_.grid.size(); i-- > 0;) term = over(term, k_.grid[i], 0, count(t_.axes, k_.grid[i]));
-    return term.value();
-  }
-
   static bool along(const Factor& f, const KernelAxis& a) { return f.axis == &a; }
-  static int64_t whole_pieces(const KernelAxis& a) { return (a.block + a.piece - 1) / a.piece; }
 
   /// Σ of the term for the axis' counter in [lo, hi).
   Term over(const Term& term, const KernelAxis& a, Expr lo, Expr hi) const {
@@ -176,7 +279,7 @@ class Walk {
     Term rest;
     for (const Factor& f : term.factors)
       (depends_on(f.value, a.counter) ? varying : rest.factors).push_back(f);
-    const Expr size = size_of(t_.axes, a.index), all = count(t_.axes, a);
+    const Expr size = tiling_.size(a.index), all = tiling_.count(a);
     const bool whole = lo.is_constant(0) && (hi == all || hi == simplify(all));
     Expr sum;
     if (varying.empty()) {
@@ -185,7 +288,7 @@ class Walk {
       sum = whole ? size : lo.is_constant(0) ? before(hi, a) : before(hi, a) - before(lo, a);
     } else if (whole && varying.size() == 1 && varying[0].kind == Factor::Kind::Pieces &&
                varying[0].axis == &a && a.block % a.piece == 0) {
-      sum = ceildiv(size, a.piece);
+      sum = ceildiv(size, tiling_.piece(a));
     } else {
       sum = range_sum(a.counter, lo, hi, Term{varying}.value());
     }
@@ -195,11 +298,11 @@ class Walk {
 
   /// Elements of the axis in the chunks before `chunk`.
   Expr before(Expr chunk, const KernelAxis& a) const {
-    const Expr size = size_of(t_.axes, a.index);
+    const Expr size = tiling_.size(a.index), block = tiling_.block(a);
     if (chunk.is_constant(0)) return 0;
-    if (simplify(chunk) == simplify(ceildiv(size, a.block))) return size;
-    const Expr whole = simplify(chunk * Expr(a.block));
-    return at_most(simplify(chunk), simplify(floordiv(size, a.block))) ? whole : min(whole, size);
+    if (simplify(chunk) == simplify(ceildiv(size, block))) return size;
+    const Expr whole = simplify(chunk * block);
+    return at_most(simplify(chunk), simplify(floordiv(size, block))) ? whole : min(whole, size);
   }
   static bool at_most(Expr e, Expr bound) {
     if (e == bound || e.is_constant(0)) return true;
@@ -213,39 +316,228 @@ class Walk {
   const Program& p_;
   const TileProgram& t_;
   const TileKernel& k_;
+  const Tiling& tiling_;
   Totals& totals_;
 };
 
-}  // namespace
-
-Cost cost(const Program& p, const TileProgram& t) {
-  Totals totals;
-  Peak peak;
-  for (const TileKernel& k : t.kernels) {
-    Walk(p, t, k, totals).run();
-    Peak here = live_peak(k);
-    peak.shared = std::max(peak.shared, here.shared);
-    peak.registers = std::max(peak.registers, here.registers);
+/// Over the chunks (if inside a loop), then over the grid.
+Expr Walk::total(const Term& once, const ChunkRange& range) const {
+  Term term;
+  if (range.axis && range.axis->kind == KernelAxis::Kind::Stream) {
+    if (tiling_.smooth()) {
+      // A part streams its own elements; parts together the axis.
+      Expr chunks = range.axis->end ? Expr(tiling_.symbols()->split) / tiling_.block(*range.axis)
+                                    : tiling_.count(*range.axis);
+      term = once;
+      term.factors.push_back({Factor::Kind::Other, nullptr, range.share * chunks});
+    } else {
+      Expr chunks = 0;
+      for (const Segment& g : range.segments) {
+        Term varying;
+        for (Factor f : once.factors) {
+          if (!along(f, *range.axis)) continue;
+          if (!g.masked)
+            f.value = f.kind == Factor::Kind::Extent ? tiling_.block(*range.axis)
+                                                     : tiling_.whole_pieces(*range.axis);
+          varying.factors.push_back(f);
+        }
+        Expr sum = over(varying, *range.axis, g.lo, g.hi).value();
+        chunks = chunks.is_constant(0) ? sum : chunks + sum;
+      }
+      for (const Factor& f : once.factors)
+        if (!along(f, *range.axis)) term.factors.push_back(f);
+      term.factors.push_back({Factor::Kind::Other, nullptr, simplify(chunks)});
+    }
+  } else {
+    term = once;
   }
+  for (size_t i = k_.grid.size(); i-- > 0;) {
+    if (tiling_.smooth())
+      term.factors.push_back({Factor::Kind::Other, nullptr, tiling_.count(k_.grid[i])});
+    else
+      term = over(term, k_.grid[i], 0, tiling_.count(k_.grid[i]));
+  }
+  return term.value();
+}
+
+/// The largest total of live tiles of the levels, over symbols.
+Expr symbolic_peak(const TileProgram& t, const Tiling& tiling, bool shared, bool registers) {
+  std::set<std::set<Sym>> columns;
+  std::map<Sym, Expr> bytes_of_tile;
+  for (const TileKernel& k : t.kernels) {
+    Lifetime lifetime(k);
+    for (const Tile& tile : k.tiles) {
+      Expr n = tiling.width(tile.dtype) * tiling.full_elements(k, tile.axes);
+      bytes_of_tile[tile.sym] = tile.slots == 1 ? n : Expr(tile.slots) * n;
+    }
+    for_each_stmt(k.body, [&](const Stmt& s) {
+      std::set<Sym> here;
+      for (Sym sym : lifetime.during(s))
+        if (k.tile(sym).level == Level::Shared ? shared : registers) here.insert(sym);
+      columns.insert(std::move(here));
+    });
+  }
+  std::vector<Laurent> totals;
+  for (const std::set<Sym>& column : columns) {
+    Expr sum = 0;
+    for (Sym tile : column) sum = sum + bytes_of_tile.at(tile);
+    const auto polynomial = laurent(sum);
+    TW_CHECK(polynomial, "the bytes of tiles are a polynomial of their sizes");
+    totals.push_back(*polynomial);
+  }
+  return greatest(std::move(totals));
+}
+
+Cost with_tiling(const Program& p, const TileProgram& t, const Tiling& tiling) {
+  Totals totals;
+  for (const TileKernel& k : t.kernels) Walk(p, t, k, tiling, totals).run();
   auto sum = [&](const std::vector<Expr>& terms) {
     Expr all = 0;
     for (Expr e : terms) all = all.is_constant(0) ? e : all + e;
-    all = bake(t.axes, all);
-    // Sizes of axes that are not the program's (numbers of parts) in terms of the program's.
-    Substitution parts;
-    for (const Axis& a : t.axes) {
-      bool own = std::any_of(p.axes.begin(), p.axes.end(), [&](const Axis& b) { return b.index == a.index; });
-      if (!own) parts.emplace_back(a.index.size(), a.size);
-    }
-    return simplify(bake(t.axes, parts.empty() ? all : substitute(all, parts)));
+    return tiling.closed(p, all);
   };
   Cost c;
   c.memory = {sum(totals.memory_loaded), sum(totals.memory_stored)};
   c.shared = {sum(totals.shared_loaded), sum(totals.shared_stored)};
-  for (const auto& [tensor, terms] : totals.by_tensor) c.loaded_by_tensor.emplace_back(tensor, sum(terms));
+  for (const auto& [tensor, terms] : totals.loaded_by_tensor)
+    c.loaded_by_tensor.emplace_back(tensor, sum(terms));
+  for (const auto& [tensor, terms] : totals.stored_by_tensor)
+    c.stored_by_tensor.emplace_back(tensor, sum(terms));
+  c.chunks_visited = sum(totals.chunks);
+  return c;
+}
+
+}  // namespace
+
+TileSymbols tile_symbols(const Program& p, const TileProgram& t) {
+  TileSymbols s;
+  auto symbol = [&](const std::string& name, int64_t value) {
+    Sym sym = Sym::fresh(
+        {.name = name, .kind = SymbolKind::Variable, .integer = true, .positive = true, .nonnegative = true});
+    s.values[sym] = value;
+    return sym;
+  };
+  auto width = [&](DType dtype) {
+    if (!s.width.count(dtype)) s.width[dtype] = symbol(fmt::format("q_{}", name(dtype)), bytes(dtype));
+  };
+  for (const Input& in : p.inputs) width(in.dtype);
+  for (const Output& o : p.outputs) width(o.dtype);
+  for (const Workspace& w : t.workspaces) width(w.dtype);
+  for (const Axis& a : t.axes)
+    if (a.baked()) s.literal[a.index.size()] = a.size.rational()->num();
+  if (t.plan.split > 0) s.split = symbol(fmt::format("part_{}", t.plan.stream.name()), t.plan.split);
+  int shares = 0;
+  for (const TileKernel& k : t.kernels) {
+    for (const Tile& tile : k.tiles) width(tile.dtype);
+    for (const auto* list : {&k.grid, &k.inner})
+      for (const KernelAxis& a : *list) {
+        if (a.block <= 1 || s.block.count(a.index)) continue;
+        if (a.kind == KernelAxis::Kind::Whole || a.kind == KernelAxis::Kind::Part) continue;
+        const char* letter = a.kind == KernelAxis::Kind::Group ? "g" : "s";
+        s.block[a.index] = symbol(fmt::format("{}_{}", letter, a.index.name()), a.block);
+        if (a.piece > 0 && a.piece < a.block)
+          s.piece[a.index] = symbol(fmt::format("p_{}", a.index.name()), a.piece);
+      }
+    for_each_stmt(k.body, [&](const Stmt& stmt) {
+      auto* loop = std::get_if<Loop>(&stmt.node);
+      if (!loop || !Tiling::has_mask(k, *loop)) return;
+      const std::string number = ++shares == 1 ? "" : fmt::format("_{}", shares);
+      s.visited[loop] = Sym::fresh({.name = fmt::format("phi_{}{}", loop->axis.name(), number),
+                                    .kind = SymbolKind::Variable,
+                                    .positive = true,
+                                    .nonnegative = true});
+    });
+  }
+  return s;
+}
+
+Cost cost(const Program& p, const TileProgram& t, const TileSymbols& symbols, bool smooth) {
+  const Tiling tiling(t, &symbols, smooth);
+  Cost c = with_tiling(p, t, tiling);
+  c.peak_shared = symbolic_peak(t, tiling, true, false);
+  c.peak_registers = symbolic_peak(t, tiling, false, true);
+  return c;
+}
+
+Expr peak_of_block(const TileProgram& t, const TileSymbols& symbols) {
+  return symbolic_peak(t, Tiling(t, &symbols, true), true, true);
+}
+
+std::vector<Visits> visits(const Program& p, const TileProgram& t, const TileSymbols& symbols) {
+  std::vector<Visits> all;
+  const Tiling tiling(t, &symbols, false);
+  Totals unused;
+  for (size_t n = 0; n < t.kernels.size(); ++n) {
+    const TileKernel& k = t.kernels[n];
+    const Walk walk(p, t, k, tiling, unused);
+    for_each_stmt(k.body, [&](const Stmt& s) {
+      auto* loop = std::get_if<Loop>(&s.node);
+      if (!loop) return;
+      const KernelAxis& axis = k.axis(loop->axis);
+      Visits v{loop, n, 0, 0, {}, {}};
+      if (axis.kind != KernelAxis::Kind::Stream) {
+        Expr grid = walk.total(Term{}, {});
+        v.plain = 0;
+        v.masked = tiling.closed(p, grid);
+        v.elements = v.all = tiling.closed(p, grid * tiling.extent(axis));
+        all.push_back(v);
+        return;
+      }
+      const ChunkRange range = walk.range_of(*loop);
+      for (bool masked : {false, true}) {
+        ChunkRange part{range.axis, {}};
+        for (const Segment& g : range.segments)
+          if (g.masked == masked) part.segments.push_back(g);
+        (masked ? v.masked : v.plain) = tiling.closed(p, walk.total(Term{}, part));
+      }
+      v.elements = tiling.closed(p, walk.total(walk.elements_along(axis), range));
+      Expr whole = 1;
+      for (const KernelAxis& a : k.grid)
+        if (a.kind != KernelAxis::Kind::Part) whole = whole * tiling.count(a);
+      v.all = tiling.closed(p, whole * tiling.size(axis.index));
+      all.push_back(v);
+    });
+  }
+  return all;
+}
+
+std::vector<Expr> blocks(const Program& p, const TileProgram& t, const TileSymbols& symbols) {
+  std::vector<Expr> all;
+  const Tiling tiling(t, &symbols, false);
+  for (const TileKernel& k : t.kernels) {
+    Expr n = 1;
+    for (const KernelAxis& a : k.grid) n = n * tiling.count(a);
+    all.push_back(tiling.closed(p, n));
+  }
+  return all;
+}
+
+Expr smooth_repeats(const Program& p, const TileProgram& t, const TileSymbols& symbols, size_t kernel,
+                    const Loop* loop) {
+  const Tiling tiling(t, &symbols, true);
+  Totals unused;
+  const Walk walk(p, t, t.kernels.at(kernel), tiling, unused);
+  return tiling.closed(p, walk.total(Term{}, loop ? walk.range_of(*loop) : ChunkRange{}));
+}
+
+Expr elements_of_domain(const TileProgram& t, const TileKernel& k, const std::vector<Sym>& axes,
+                        const TileSymbols& symbols) {
+  const Tiling tiling(t, &symbols, true);
+  Expr n = 1;
+  for (Sym a : axes) n = n * tiling.extent(k.axis(a));
+  return simplify(n);
+}
+
+Cost cost(const Program& p, const TileProgram& t) {
+  Cost c = with_tiling(p, t, Tiling(t, nullptr, false));
+  Peak peak;
+  for (const TileKernel& k : t.kernels) {
+    Peak here = live_peak(k);
+    peak.shared = std::max(peak.shared, here.shared);
+    peak.registers = std::max(peak.registers, here.registers);
+  }
   c.peak_shared = peak.shared;
   c.peak_registers = peak.registers;
-  c.chunks_visited = sum(totals.chunks);
   return c;
 }
 

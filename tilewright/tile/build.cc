@@ -65,12 +65,13 @@ class Builder {
     b.open_loop(PassBuilder::tiles(pass.state));
     PassBuilder(b, pass.state, plan_.guard).chunk();
     store_outputs(b, pass.stored);
-    b.close_loop(segments(b, pass));
+    std::vector<Expr> presents;
+    std::vector<Segment> parts = segments(b, pass, presents);
+    b.close_loop(std::move(parts), std::move(presents));
   }
 
-  /// Chunks that some part of the pass may need; those that every part needs whole are plain.
-  std::vector<Segment> segments(KernelBuilder& b, const Pass& pass) {
-    std::vector<Expr> presents;
+  /// Chunks that some part of the pass may need; those that every part needs whole are plain. `presents` receives what they are made of.
+  std::vector<Segment> segments(KernelBuilder& b, const Pass& pass, std::vector<Expr>& presents) {
     auto add = [&](Expr present) {
       Expr e = simplify(bake(p_.axes, present));
       if (std::find(presents.begin(), presents.end(), e) == presents.end()) presents.push_back(e);
@@ -78,36 +79,16 @@ class Builder {
     for (const Point& x : pass.state.points) add(x.present);
     for (const Component& c : pass.state.components) add(c.present);
     if (!pass.stored.empty()) add(truth());
+    const TileKernel& k = b.kernel();
     const bool all = std::any_of(presents.begin(), presents.end(), [](Expr e) { return is_true(e); });
     const Expr some = all ? truth() : presents.size() == 1 ? presents[0] : make(Op::Or, presents);
     const Expr every = presents.size() == 1 ? presents[0] : make(Op::And, presents);
-    const TileKernel& k = b.kernel();
-    MaskBounds bounds;
-    if (plan_.bounds == BoundsBy::Host && !tensors_read(every).empty()) {
-      bounds = from_table(b, some, every);
-    } else {
-      bounds = analyse_mask(presents[0], k, b.stream());
-      if (presents.size() > 1) {
-        const MaskBounds of_some = analyse_mask(some, k, b.stream());
-        const MaskBounds of_every = analyse_mask(every, k, b.stream());
-        bounds = {of_some.begin,
-                  max(of_some.begin, min(of_every.full_begin, of_some.limit)),
-                  {},
-                  of_some.limit,
-                  of_some.stop};
-        bounds.full_end = max(bounds.full_begin, min(of_every.full_end, of_some.limit));
-      }
-    }
+    const bool host = plan_.bounds == BoundsBy::Host && !tensors_read(every).empty();
+    MaskBounds bounds = host ? from_table(b, some, every) : analyse_masks(presents, k, b.stream());
     for (Expr* e : {&bounds.begin, &bounds.full_begin, &bounds.full_end, &bounds.limit, &bounds.stop})
       if (*e) *e = simplify(bake(p_.axes, *e));
-    std::vector<Segment> parts;
-    auto part = [&](Expr lo, Expr hi, bool masked) {
-      if (lo != hi) parts.push_back({lo, hi, masked, masked ? bounds.stop : Expr()});
-    };
-    part(bounds.begin, bounds.full_begin, true);
-    part(bounds.full_begin, bounds.full_end, false);
-    part(bounds.full_end, bounds.limit, true);
-    return parts;
+    if (host) presents.clear();
+    return segments_of(bounds);
   }
 
   /// Bounds that the host finds: one row of a table for each block that the mask tells apart.

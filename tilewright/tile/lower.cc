@@ -185,11 +185,11 @@ void KernelBuilder::open_loop(const std::vector<Sym>& changing) {
   current_ = 1;
 }
 
-void KernelBuilder::close_loop(std::vector<Segment> segments) {
+void KernelBuilder::close_loop(std::vector<Segment> segments, std::vector<Expr> presents) {
   Body body = std::move(frames_.back().body);
   frames_.pop_back();
   current_ = 0;
-  put(Loop{stream_, std::move(segments), std::move(body)});
+  put(Loop{stream_, std::move(segments), std::move(body), std::move(presents)});
   for (const auto& entry : loads_)
     if (changing_.count(entry.second)) earlier_loads_.insert(entry);
   std::erase_if(loads_, [&](const auto& entry) { return changing_.count(entry.second) != 0; });

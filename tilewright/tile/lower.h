@@ -61,7 +61,7 @@ class KernelBuilder {
   void map(Sym tile, Expr value, std::string comment = {}) { put(Map{tile, value, {}}, std::move(comment)); }
   /// Opens the body of a loop; `changing` are tiles that its iterations change.
   void open_loop(const std::vector<Sym>& changing);
-  void close_loop(std::vector<Segment> segments);
+  void close_loop(std::vector<Segment> segments, std::vector<Expr> presents = {});
   void open_when();
   void close_when(Expr condition, std::vector<Sym> axes, bool slow);
 

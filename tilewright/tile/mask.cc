@@ -22,7 +22,8 @@ namespace {
 
 class Analysis {
  public:
-  Analysis(const TileKernel& k, const KernelAxis& stream) : k_(k), stream_(stream) {}
+  Analysis(const TileKernel& k, const KernelAxis& stream, const BlockOf& block)
+      : k_(k), stream_(stream), block_(block) {}
 
   /// Chunk numbers; a null bound is that of the whole range.
   struct Chunks {
@@ -100,12 +101,12 @@ class Analysis {
     std::optional<IndexRange> rest = range(form->rest);
     if (!rest) return tested();
     int64_t a = coefficient->num() < 0 ? -coefficient->num() : coefficient->num();
-    int64_t chunk = stream_.block;
     if (a > (int64_t(1) << 30)) return tested();
+    const Expr step = simplify(Expr(a) * block_(stream_));
     if (coefficient->num() < 0)
-      return {{},   floordiv(rest->hi, a * chunk) + 1, {}, floordiv(rest->lo + a, a * chunk),
+      return {{},   floordiv(rest->hi, step) + 1, {}, floordiv(rest->lo + a, step),
               true, floordiv(rest->hi, a) + 1};
-    return {floordiv(-rest->hi + (a - 1), a * chunk), {}, ceildiv(-rest->lo, a * chunk), {}, true, {}};
+    return {floordiv(-rest->hi + (a - 1), step), {}, ceildiv(-rest->lo, step), {}, true, {}};
   }
 
   std::optional<IndexRange> range(Expr e) const {
@@ -116,23 +117,25 @@ class Analysis {
   std::optional<IndexRange> range(Sym s) const {
     if (!has_axis(k_, s)) return std::nullopt;
     const KernelAxis& a = k_.axis(s);
-    Expr first = origin(a);
+    const Expr block = block_(a);
+    const Expr first = !advances(a) ? Expr(0) : a.block == 1 ? Expr(a.counter) : Expr(a.counter) * block;
     if (advances(a) && a.block == 1) return IndexRange{first, first};
     if (!advances(
             a)) {  // an empty axis counts as one element: bounds stay in order, and nothing is visited anyway
       if (a.kind == KernelAxis::Kind::Whole) return IndexRange{0, std::max<int64_t>(a.block - 1, 0)};
       return IndexRange{0, max(Expr(s.size()) - 1, 0)};
     }
-    return IndexRange{first, min(first + Expr(a.block - 1), Expr(s.size()) - 1)};
+    return IndexRange{first, min(first + simplify(block - 1), Expr(s.size()) - 1)};
   }
 
   const TileKernel& k_;
   const KernelAxis& stream_;
+  const BlockOf& block_;
 };
 
 /// floor or ceiling of a bound of a part in chunks. Bounds of parts are multiples of the chunk, or the axis'
 /// size.
-Expr in_chunks(Expr bound, int64_t chunk, bool up) {
+Expr in_chunks(Expr bound, Expr chunk, bool up) {
   if (bound.is(Op::Min)) {
     Expr least;
     for (Expr a : bound.args()) {
@@ -146,12 +149,13 @@ Expr in_chunks(Expr bound, int64_t chunk, bool up) {
 
 }  // namespace
 
-MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& stream) {
-  int64_t chunk = stream.block;
+MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& stream, const BlockOf& given) {
+  const BlockOf block = given ? given : [](const KernelAxis& a) { return Expr(a.block); };
+  const Expr chunk = block(stream);
   Expr end = stream.end ? simplify(stream.end) : Expr(stream.index.size());
   Expr begin = stream.begin ? simplify(in_chunks(simplify(stream.begin), chunk, false)) : Expr(0);
   Expr limit = in_chunks(end, chunk, true), full = in_chunks(end, chunk, false);
-  Analysis::Chunks c = Analysis(k, stream).of(simplify(present));
+  Analysis::Chunks c = Analysis(k, stream, block).of(simplify(present));
 
   // Bounds that no condition moves are already in order: begin <= full <= limit.
   MaskBounds b;
@@ -171,6 +175,29 @@ MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& str
   for (Expr* e : {&b.begin, &b.full_begin, &b.full_end, &b.limit, &b.stop})
     if (*e) *e = simplify(*e);
   return b;
+}
+
+MaskBounds analyse_masks(const std::vector<Expr>& presents, const TileKernel& k, const KernelAxis& stream,
+                         const BlockOf& block) {
+  if (presents.size() == 1) return analyse_mask(presents[0], k, stream, block);
+  const auto always = [](Expr e) { return e.is_constant(1); };
+  const bool all = std::any_of(presents.begin(), presents.end(), always);
+  const MaskBounds some = analyse_mask(all ? Expr(1) : make(Op::Or, presents), k, stream, block);
+  const MaskBounds every = analyse_mask(make(Op::And, presents), k, stream, block);
+  MaskBounds b{some.begin, max(some.begin, min(every.full_begin, some.limit)), {}, some.limit, some.stop};
+  b.full_end = max(b.full_begin, min(every.full_end, some.limit));
+  return b;
+}
+
+std::vector<Segment> segments_of(const MaskBounds& b) {
+  std::vector<Segment> parts;
+  auto part = [&](Expr lo, Expr hi, bool masked) {
+    if (lo != hi) parts.push_back({lo, hi, masked, masked ? b.stop : Expr()});
+  };
+  part(b.begin, b.full_begin, true);
+  part(b.full_begin, b.full_end, false);
+  part(b.full_end, b.limit, true);
+  return parts;
 }
 
 }  // namespace tilewright

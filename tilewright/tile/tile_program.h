@@ -99,6 +99,9 @@ struct Loop {
   Sym axis;
   std::vector<Segment> segments;
   Body body;
+  /// Where an element takes part, one condition for each part of the pass: what `segments` are made of by analyse_masks, for other tile sizes. Empty where
+  /// they are not: a resident axis, partial states that are merged, bounds that a host step finds.
+  std::vector<Expr> presents;
 };
 /// if any coordinate of `axes` satisfies condition: body. The vote may be taken over any superset of the coordinates that share data (a warp, a block, or one coordinate);
 /// the body is right, if slower, for coordinates that do not need it.
@@ -175,6 +178,14 @@ struct MaskBounds {
   Expr begin, full_begin, full_end, limit;
   Expr stop;  ///< elements from there on are absent (null: not known)
 };
-MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& stream);
+/// `block` gives elements of a block or chunk of an axis, where they are not the kernel's own (null): positive integers, also symbols.
+using BlockOf = std::function<Expr(const KernelAxis&)>;
+MaskBounds analyse_mask(Expr present, const TileKernel& k, const KernelAxis& stream,
+                        const BlockOf& block = {});
+/// The same of a loop whose parts need an element where their own of `presents` holds: visited is what some part needs, wholly present what every part needs.
+MaskBounds analyse_masks(const std::vector<Expr>& presents, const TileKernel& k, const KernelAxis& stream,
+                         const BlockOf& block = {});
+/// The ranges of chunks that the bounds mean: masked, plain, masked; empty ones are left out.
+std::vector<Segment> segments_of(const MaskBounds& bounds);
 
 }  // namespace tilewright

@@ -1,0 +1,106 @@
+// tilewright model: the performance model of a program's kernels on a machine.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "tilewright/driver/compiled.h"
+#include "tilewright/model/report.h"
+
+namespace tilewright::cli {
+
+namespace {
+
+struct ModelOptions {
+  Options program;
+  std::string machine, target;
+  bool latex = false, markdown = false;
+};
+
+/// The machine asked for, or the one that the target runs on; and the target whose plans it gets.
+MachineFile chosen_machine(const ModelOptions& o, Target& target) {
+  if (!o.target.empty()) expect_one_of(o.target, {"cpu", "cuda", "interp"}, "target of the model");
+  const std::string name = !o.machine.empty() ? o.machine : o.target == "cpu" ? "this-cpu" : "h200";
+  MachineFile machine = find_machine(name);
+  if (!o.target.empty() && (o.target == "cpu") == machine.gpu)
+    throw UserError(
+        Span{}, fmt::format("--target {} does not run on {}", o.target, machine.name),
+        machine.gpu ? "leave --target out: plans are those of a GPU" : "write --target cpu, or leave it out");
+  // The plans of a GPU do not depend on whether its kernels can be emitted, which `--target cuda` asks for.
+  target = !machine.gpu ? Target::Cpu : o.target == "cuda" ? Target::Cuda : Target::Interp;
+  return machine;
+}
+
+}  // namespace
+
+void add_model(CLI::App& app, int& status) {
+  auto o = std::make_shared<ModelOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "model", "print what a plan moves, holds and takes on a machine, as formulas and in numbers");
+  add_program(*verb, o->program);
+  add_schedule(*verb, o->program);
+  verb->add_option(
+          "--machine", o->machine,
+          "a machine that `hardware list` prints, or a file (default: h200; with --target cpu: this-cpu)")
+      ->type_name("NAME|FILE");
+  verb->add_option("--target", o->target, "whose default plans: those of the machine, unless given")
+      ->type_name("cpu|cuda|interp");
+  add_json(*verb, o->program.json);
+  verb->add_flag("--latex", o->latex, "print LaTeX for a paper (amsmath) instead of text")
+      ->excludes("--json");
+  verb->add_flag("--markdown", o->markdown, "print Markdown instead of text")
+      ->excludes("--json")
+      ->excludes("--latex");
+  add_examples(*verb,
+               {"tilewright model examples/napkin/attention.tw",
+                "tilewright model examples/pf_causal.tw --machine h100-sxm --size b=1,h=32,i=4096,j=4096",
+                "tilewright model bench/product.tw --machine this.toml --size i=2048,k=2048,j=2048 --json",
+                "tilewright model examples/pf_gqa.tw --schedule 'group g=4, i=32; stream j=64' --markdown"});
+  verb->callback([o, &status] {
+    Target target = Target::Interp;
+    const MachineFile machine = chosen_machine(*o, target);
+    std::map<std::string, int64_t> sizes;
+    const Program p = load(o->program, sizes);
+    CompileOptions options;
+    {
+      Options with_target = o->program;
+      with_target.target = name(target);
+      options = compile_options(with_target, p);
+    }
+    options.host_steps = !machine.gpu;  // the arrays of a GPU lie on the device
+    const CompiledProgram c = compile_program(p, options);
+    std::vector<Report> reports;
+    double seconds = 0, operations = 0;
+    bool all = true;
+    for (size_t k = 0; k < c.kernels.size(); ++k) {
+      const Compilation& kernel = c.kernels[k];
+      const TileProgram tiles = lower(kernel, plan_for(kernel, sizes));
+      const Model m = model_of(kernel.elaborated, tiles);
+      reports.push_back(report(m, machine, sizes, c.several() ? c.name_of(k) : ""));
+      const auto& prediction = reports.back().prediction;
+      all = all && prediction && prediction->serial > 0;
+      if (prediction) seconds += prediction->predicted, operations += prediction->operations;
+    }
+    if (o->program.json) {
+      nlohmann::ordered_json j{
+          {"program", p.name}, {"machine", machine.name}, {"kernels", nlohmann::ordered_json::array()}};
+      for (const Report& r : reports) j["kernels"].push_back(to_json(r));
+      if (all) j["seconds"] = seconds;
+      j["assumptions"] = assumptions_json(reports);
+      put_json(j);
+    } else {
+      std::string text;
+      for (const Report& r : reports)
+        text += (text.empty() ? "" : "\n") + (o->latex      ? to_latex(r)
+                                              : o->markdown ? to_markdown(r)
+                                                            : to_text(r));
+      if (c.several() && all && !o->latex && !o->markdown)
+        text += fmt::format("\nall {} kernels: {}\n", c.kernels.size(), quantity(seconds, "s"));
+      put(text + (o->latex      ? assumptions_latex(reports)
+                  : o->markdown ? assumptions_markdown(reports)
+                                : assumptions_text(reports)));
+    }
+    status = 0;
+  });
+}
+
+}  // namespace tilewright::cli

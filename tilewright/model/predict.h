@@ -1,0 +1,105 @@
+// From formulas to seconds on a machine: a time for each resource alone, occupancy and waves, and what follows for the whole.
+#pragma once
+#include "tilewright/hardware/machine_file.h"
+#include "tilewright/model/optimum.h"
+#include "tilewright/model/work.h"
+
+namespace tilewright {
+
+/// A plan's formulas, made once.
+struct Model {
+  const Program* program = nullptr;
+  const TileProgram* tiles = nullptr;
+  TileSymbols symbols;
+  Cost exact, smooth;
+  std::vector<Operation> operations;
+  std::vector<Visits> visits;
+  std::vector<Expr> blocks;  ///< of each kernel
+  std::optional<TileProblem> problem;
+  std::optional<Canonical> form, leading;  ///< with every term of M, and with the leading ones
+  std::string why_no_form;
+};
+/// `p` and `t` must outlive the model.
+Model model_of(const Program& p, const TileProgram& t);
+
+/// Numbers for symbols: the plan's tile sizes, widths and literal sizes, with the sizes and integer params that are given.
+using Integers = std::map<Sym, int64_t>;
+Integers values_of(const Model& m, const Sizes& sizes);
+/// Is every size and param that the formulas need known?
+bool complete(const Model& m, const Integers& values);
+/// Bounds of blocks that a host step finds have no value: such a formula, and one that lacks a size, has none.
+std::optional<double> value_of(Expr e, const Integers& values);
+
+struct Occupancy {
+  double by_shared = 0, by_registers = 0, by_threads = 0,
+         by_blocks = 0;  ///< blocks a core, not rounded; 0: no limit known
+  int64_t blocks_per_core = 1;
+  int64_t slots = 1;   ///< blocks that run at a time
+  int64_t blocks = 0;  ///< of the first kernel
+  int64_t waves = 0;
+  double efficiency = 1;  ///< work over what the slots could do in the time of the slowest
+  bool uneven = false;    ///< masks give blocks unlike work
+  std::string limit;      ///< what limits blocks_per_core
+  bool fits = true;
+};
+
+struct ResourceTime {
+  std::string name;      ///< "memory -> L2", "matrix f16"
+  double amount = 0;     ///< bytes or operations
+  std::string unit;      ///< "bytes", "multiply-adds", "exponentials", "instructions", "kernels"
+  double rate = 0;       ///< amount a second; 0: not known
+  double seconds = 0;    ///< with waves; 0 where the rate is not known
+  std::string unpriced;  ///< why there is no rate
+  enum class Kind : uint8_t { Transfer, Compute, Launch } kind = Kind::Transfer;
+};
+
+/// Does the operation run on matrix units there? f32 products do not: TF32 would round their operands.
+bool uses_matrix_unit(const MachineFile& machine, const Operation& op);
+
+struct Prediction {
+  Occupancy occupancy;
+  std::vector<ResourceTime> resources;
+  double overlapped = 0;  ///< seconds where every unit works at the same time
+  double serial = 0;  ///< seconds where the units of a block wait for each other, transfers in the background
+  int64_t groups = 1;  ///< of a core that compute
+  double predicted =
+      0;  ///< seconds where the units of each group wait for each other and groups overlap: the longest resource, or serial / groups
+  std::string bound_by;
+  double operations = 0;  ///< of products: two for each multiply-add
+};
+Prediction predict(const Model& m, const MachineFile& machine, const Integers& values);
+
+/// Clocks of one core for one whole chunk of the first loop of the first kernel.
+struct ClockLine {
+  std::string what, role;        ///< role: "load", "matrix", "special", "vector"
+  double count = 0, clocks = 0;  ///< clocks 0: no rate
+};
+struct ClockBudget {
+  std::vector<ClockLine> lines;
+  int64_t rows =
+      1;  ///< of a block: clocks over them are clocks of a row, which is a thread where a thread holds a row
+  double matrix = 0, special = 0, vector = 0, load = 0;
+  double products = 0;  ///< operations of products in the chunk
+  /// Operations a second of the whole machine where matrix units never wait: products / matrix clocks · cores · clock.
+  double matrix_bound = 0;
+};
+std::optional<ClockBudget> clock_budget(const Model& m, const MachineFile& machine, const Integers& values);
+
+/// Blocks that fit beside what they share: (capacity − shared) / each.
+double fitting(double capacity, double shared, double each);
+/// Share of a unit's peak where `other` takes as long as stated and does not overlap with it.
+double utilisation(double unit, double other);
+
+/// Tiles that minimise transfers at memory under the machine's capacities, in whole numbers: multiples that matrix units and coalesced transfers ask for.
+struct IntegerTiles {
+  std::map<Sym, int64_t> tiles;                     ///< of groups and chunks
+  std::map<Sym, int64_t> multiple;                  ///< what each is a multiple of
+  double transfers = 0, shared = 0, registers = 0;  ///< bytes: of all blocks; of one block
+  int64_t tried = 0;
+};
+std::optional<IntegerTiles> best_tiles(const Model& m, const MachineFile& machine, const Integers& values);
+/// What each tile must be a multiple of: the least common multiple of the matrix unit's shape in the products that have the axis and of the elements of a
+/// line where the axis is contiguous in an array that is loaded.
+std::map<Sym, int64_t> multiples(const Model& m, const MachineFile& machine);
+
+}  // namespace tilewright
