@@ -213,12 +213,12 @@ TEST(Theory, IntensityOfAProductOnAnH100) {
   const double ratio = h100.levels[1].bandwidth->value / h100.matrix.at(DType::f16).rate->value;
   // Two-byte elements throughout, as the paper has it.
   double b = 0, memory = 0;
-  for (const Balance& t : balance(x.form(), operations, x.widths(2, 2), ratio))
+  for (const BalancePoint& t : balance(x.form(), operations, x.widths(2, 2), ratio))
     (t.symbol == x.form().memory ? memory : b) = t.value;
   EXPECT_NEAR(b, 295.3, 0.05);
   EXPECT_NEAR(memory / 1024, 681, 0.6);
   // With accumulators in f32 the memory is twice that.
-  for (const Balance& t : balance(x.form(), operations, x.widths(2, 4), ratio))
+  for (const BalancePoint& t : balance(x.form(), operations, x.widths(2, 4), ratio))
     if (t.symbol == x.form().memory) {
       EXPECT_NEAR(t.value, 2 * memory, 1e-6 * memory);
     }

@@ -377,9 +377,9 @@ double cluster_saving(double at_m, double at_nm, double bandwidth, double cross)
   return 1 - cluster_seconds(at_m, at_nm, bandwidth, cross) / (at_m / bandwidth);
 }
 
-std::vector<Balance> balance(const Canonical& c, Expr operations, const Bindings& widths,
-                             double bytes_per_operation) {
-  std::vector<Balance> all;
+std::vector<BalancePoint> balance(const Canonical& c, Expr operations, const Bindings& widths,
+                                  double bytes_per_operation) {
+  std::vector<BalancePoint> all;
   Substitution numbers;
   for (const auto& [sym, value] : widths)
     if (value == std::floor(value)) numbers.emplace_back(sym, Expr(int64_t(value)));
@@ -401,7 +401,7 @@ std::vector<Balance> balance(const Canonical& c, Expr operations, const Bindings
   add(c.constant);
   if (!c.alpha.is_constant(0)) add(c.alpha * power(Expr(c.memory), -c.beta));
   for (const auto& [ratio, shown] : terms) {
-    Balance x{shown, {}, 0};
+    BalancePoint x{shown, {}, 0};
     std::vector<Sym> unknown;
     for (Sym s : free_symbols(ratio))
       if (!widths.count(s)) unknown.push_back(s);

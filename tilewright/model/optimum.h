@@ -63,14 +63,14 @@ double cluster_saving(double transfers_at_m, double transfers_at_nm, double band
                       double cross_bandwidth);
 
 /// A condition under which one term of H per operation stays below what a machine delivers: `symbol` >= `value`.
-struct Balance {
+struct BalancePoint {
   Expr per_operation;  ///< the term of H over the operations, bytes
   Sym symbol;          ///< M or a size
   double value = 0;
 };
 /// For each term of the form, alone; `operations` is a polynomial of sizes, `bytes_per_operation` the machine's bandwidth over its rate. Terms whose condition
 /// involves several unknowns are left out.
-std::vector<Balance> balance(const Canonical& c, Expr operations, const Bindings& widths,
-                             double bytes_per_operation);
+std::vector<BalancePoint> balance(const Canonical& c, Expr operations, const Bindings& widths,
+                                  double bytes_per_operation);
 
 }  // namespace tilewright

@@ -342,7 +342,7 @@ class Reporter {
     Bindings widths;
     for (const auto& [d, sym] : m_.symbols.width) widths[sym] = bytes(d);
     for (const auto& [sym, n] : m_.symbols.literal) widths[sym] = double(n);
-    for (const Balance& b : balance(m_.leading ? *m_.leading : c, operations, widths, 1 / balance_of)) {
+    for (const BalancePoint& b : balance(m_.leading ? *m_.leading : c, operations, widths, 1 / balance_of)) {
       const bool memory = b.symbol == c.memory || (m_.leading && b.symbol == m_.leading->memory);
       line(fmt::format("balanced where {} >=", memory ? "M" : axis_name(b.symbol)), b.per_operation, b.value,
            memory ? "bytes" : "", {"A1", "A2", "A3", "A4", "A7"}, "its term of H* alone");
