@@ -207,8 +207,8 @@ TEST(CpuBlocks, LongSumsInsideOfAChunk) {
       "axis t, v\naxis c = 800\ninput x[t, c] : {T}\ninput W[c, v] : {T}\nz[t, v] = sum[c](x * W)\n"
       "m[t] = max[v](z)\nL[t] = logsumexp[v](z / 30)\noutput m, L\n";
   std::vector<SizeMap> sizes;
-  for (int64_t t : {1, 50, 200})
-    for (int64_t v : {1, 100, 250}) sizes.push_back({{"t", t}, {"v", v}});
+  for (int64_t t : {7, 50, 200})
+    for (int64_t v : {33, 250}) sizes.push_back({{"t", t}, {"v", v}});
   for (DType dtype : {DType::f32, DType::bf16}) expect_definition(text, dtype, sizes, {.slack = 4});
 }
 

@@ -34,38 +34,6 @@ INLINE vf ld_along_pairs(const unsigned short* p, int64 step, int64 n) {
     if (l < n) x[l] = (unsigned)p[l / 2 * step + l % 2] << 16;
   return (vf)x;
 }
-//@ transpose_words
-// x[r] lane l becomes x[l] lane r.
-INLINE void transpose_words(vu (&x)[LANES]) {
-  UNROLL
-  for (int r = 0; r < LANES; ++r) {
-    if (LANES <= 8 || (r & 8)) continue;
-    const vu a = x[r], b = x[(r + 8) % LANES];
-    x[r] = __builtin_shufflevector(a, b, $LOWS8);
-    x[(r + 8) % LANES] = __builtin_shufflevector(a, b, $HIGHS8);
-  }
-  UNROLL
-  for (int r = 0; r < LANES; ++r) {
-    if (LANES <= 4 || (r & 4)) continue;
-    const vu a = x[r], b = x[(r + 4) % LANES];
-    x[r] = __builtin_shufflevector(a, b, $LOWS4);
-    x[(r + 4) % LANES] = __builtin_shufflevector(a, b, $HIGHS4);
-  }
-  UNROLL
-  for (int r = 0; r < LANES; ++r) {
-    if (LANES <= 2 || (r & 2)) continue;
-    const vu a = x[r], b = x[(r + 2) % LANES];
-    x[r] = __builtin_shufflevector(a, b, $LOWS2);
-    x[(r + 2) % LANES] = __builtin_shufflevector(a, b, $HIGHS2);
-  }
-  UNROLL
-  for (int r = 0; r < LANES; ++r) {
-    if (LANES <= 1 || (r & 1)) continue;
-    const vu a = x[r], b = x[(r + 1) % LANES];
-    x[r] = __builtin_shufflevector(a, b, $LOWS1);
-    x[(r + 1) % LANES] = __builtin_shufflevector(a, b, $HIGHS1);
-  }
-}
 //@ load_words
 // LANES pairs of the n elements from p on, 0 behind them.
 __attribute__((noinline, cold)) static vu load_words_apart(const unsigned short* p, int64 n) {
@@ -107,7 +75,7 @@ __attribute__((noinline)) static void pack_pairs(unsigned short* to, int64 to_pa
           for (int64 e = 0; e < 2 * LANES; ++e)
             if (k + e < n) x[r][e / 2] |= (unsigned)f[e * from_inner] << (16 * (e % 2));
       }
-      transpose_words(x);
+      transpose(x);
       for (int64 q = 0; q < LANES; ++q)
         if (k + 2 * q < n) *(vu*)(to + (k / 2 + q) * to_pair + 2 * l) = x[q];
     }
@@ -126,7 +94,7 @@ __attribute__((noinline)) static void pack_rows(unsigned short* to, int64 to_row
           x[q] = e < n ? raw_load(f, 1, rows - r) : (vu){};
           if (e + 1 < n) x[q] |= raw_load(f + from_inner, 1, rows - r) << 16;
         }
-        transpose_words(x);
+        transpose(x);
         for (int64 q = 0; q < LANES && r + q < rows; ++q) *(vu*)(to + (r + q) * to_row + k) = x[q];
       }
     return;
@@ -154,7 +122,7 @@ __attribute__((noinline)) static void unpack_bf16(unsigned short* to, int64 to_l
       for (; to_row == 1 && k + LANES <= n; k += LANES) {
         vu x[LANES];
         for (int q = 0; q < LANES; ++q) x[q] = (vu)ld(from + (k + q) * from_row + l);
-        transpose_words(x);
+        transpose(x);
         for (int q = 0; q < LANES && q < exist; ++q) raw_store(t + q * to_lane + k, 1, LANES, to_bf16((vs)x[q]));
       }
       for (; k < n; ++k) raw_store(t + k * to_row, to_lane, exist, to_bf16(ld(from + k * from_row + l)));

@@ -5,7 +5,7 @@
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
 //     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below); few rows have plans of their own.
-//     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from sixteen vectors and 512 elements.
+//     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
 #include <algorithm>
@@ -126,7 +126,7 @@ ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_
   if (has_points(d))
     t = {18, 192, 256};  // what is multiplied is made of both operands' tiles: each is copied
   else if (tiles)
-    t = {16, 512, 256};
+    t = {24, 384, 256};
   const int64_t element = tiles ? 2 : 4, most = tiles ? kTileTiles : kCpuTiles;
   const auto bytes_a_lane = [&] { return t.lanes * (4 * results * t.rows + element * packed * t.chunk); };
   for (auto [part, least] :
