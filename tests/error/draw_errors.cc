@@ -36,6 +36,19 @@ TEST_F(DrawErrors, Options) {
   EXPECT_EQ(refused({"--output"}), "error: --output needs a value\n  help: see tilewright draw --help\n");
   EXPECT_EQ(refused({"--colour", "red"}),
             "error: no option is called `--colour`\n  help: see tilewright draw --help\n");
+  EXPECT_EQ(refused({"--target", "cuda"}),
+            "error: --target has no effect here\n  help: it is for --plan and --kernel\n");
+  EXPECT_EQ(refused({"--schedule", "stream j=4"}),
+            "error: --schedule has no effect here\n  help: it is for --plan and --kernel\n");
+  EXPECT_EQ(refused({"--plan", "--map", "cpu"}),
+            "error: --map has no effect here\n  help: it is for --target interp-mapped\n");
+  EXPECT_EQ(refused({"--plan", "--target", "gpu"}),
+            "error: no target is called `gpu`\n  help: did you mean `cpu`?\n");
+  EXPECT_EQ(refused({"--kernel", "Q"}), "error: no kernel is called `Q`\n  help: choose one of P\n");
+  EXPECT_EQ(
+      refused({"--plan", "--schedule", "strem j=4"}),
+      "<schedule>:1:1: error: no clause begins with `strem`\n  strem j=4\n  ^~~~~\n  help: did you mean "
+      "`stream`?\n");
   EXPECT_EQ(refused({"--size", "q=3"}),
             "error: --size q=3: the program has no axis `q`\n  help: its axes are r, j\n");
 }
@@ -58,6 +71,10 @@ TEST_F(DrawErrors, Pictures) {
   EXPECT_EQ(read(folder + "/s.svg"), out.out);
   const CommandResult json = tilewright({"draw", "s.tw", "--json", "--theme", "light"}, folder);
   EXPECT_EQ(json.status, 0) << json.err;
+  const CommandResult plan =
+      tilewright({"draw", "s.tw", "--plan", "--target", "interp", "--size", "r=8,j=32"}, folder);
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  EXPECT_NE(plan.out.find("H memory, loaded"), std::string::npos);
   EXPECT_GT(number_in_json(json.out, "/pictures/0/width"), 100);
   EXPECT_EQ(number_in_json(json.out, "/pictures/0/boxes"), 4);
 }

@@ -6,6 +6,9 @@
 #include <set>
 
 #include "tests/support/picture.h"
+#include "tilewright/diagram/text.h"
+#include "tilewright/driver/compiled.h"
+#include "tilewright/tile/lifetime.h"
 
 namespace tilewright::testing::draw_layout_test {
 namespace {
@@ -30,6 +33,40 @@ TEST(DrawLayout, ProgramsKeepTheRules) {
       if (width == 700) {
         EXPECT_LE(picture.width, 701) << path;
       }
+    }
+}
+
+/// All plans of all kernels. Every column's live bytes are at most M, and some column's are M.
+TEST(DrawLayout, PlansKeepTheRules) {
+  for (const std::string& path : examples())
+    for (Target target : {Target::Interp, Target::Cpu}) {
+      // Those of a CPU have other sizes and guards; a few will do.
+      if (target == Target::Cpu && path.find("/pf_causal") == std::string::npos &&
+          path.find("/paged") == std::string::npos && path.find("/layernorm") == std::string::npos)
+        continue;
+      CompileOptions o;
+      o.target = target;
+      const CompiledProgram c = compile_program(load_program(path), o);
+      for (const Compilation& kernel : c.kernels)
+        for (const GuardedPlan& g : kernel.plans) {
+          const TileProgram tiles = lower(kernel, g.plan);
+          for (size_t k = 0; k < tiles.kernels.size(); ++k) {
+            const Diagram d = diagram_of(kernel.elaborated, kernel.derivation, tiles, k, {});
+            const Picture picture = lay_out(d);
+            const std::string where = path + " " + print(kernel.program, g.plan);
+            EXPECT_EQ(breaches(picture), "") << where;
+            EXPECT_LE(picture.width, 760) << where;
+            EXPECT_FALSE(d.loops.empty()) << where;
+            const Peak peak = live_peak(tiles.kernels[k]);
+            std::set<std::string> shared, registers;
+            for (const auto& column : d.table.of_column) {
+              shared.insert(column.at(1));
+              registers.insert(column.at(2));
+            }
+            EXPECT_TRUE(shared.count(bytes_text(peak.shared))) << where;
+            EXPECT_TRUE(registers.count(bytes_text(peak.registers))) << where;
+          }
+        }
     }
 }
 

@@ -50,20 +50,22 @@ class WireOrder {
     known_[at] = true;
     if (readers_[at].empty()) return wanted_[at];
     const DiagramBox& box = d_.boxes[static_cast<size_t>(readers_[at][0])];
+    if (box.kind == Kind::Load || box.kind == Kind::Store || box.kind == Kind::Step) return wanted_[at];
     Ranks later;
     if (!box.outputs.empty()) later = wanted(box.outputs[0]);
     Ranks ranks;
     for (const DiagramWire& w : d_.arrays[at].wires) {
       std::vector<int> rank;
-      if (box.kind == Kind::Contract) {
+      if (box.kind == Kind::Contract && box.inputs.size() > 2 && box.inputs[2] == array) {
+        rank.push_back(0);  // what the sum is added to
+      } else if (box.kind == Kind::Contract) {
         const bool upper = box.inputs[0] == array;
         const int other = box.inputs[upper ? 1 : 0];
         const bool summed = holds(box.enters, w.axis);
         const bool shared = wire_of(d_.arrays[static_cast<size_t>(other)], w.axis) >= 0;
         rank.push_back(upper ? (summed ? 2 : shared ? 1 : 0) : (summed ? 0 : shared ? 1 : 2));
       } else {
-        rank.push_back(box.kind != Kind::Load && box.kind != Kind::Store && holds(box.enters, w.axis) ? 1
-                                                                                                      : 0);
+        rank.push_back(holds(box.enters, w.axis) ? 1 : 0);
       }
       if (auto it = later.find(w.axis); it != later.end() && rank[0] != 2)
         rank.insert(rank.end(), it->second.begin(), it->second.end());
@@ -108,11 +110,23 @@ void assign_columns(Diagram& d) {
     return static_cast<size_t>(d.arrays[static_cast<size_t>(array)].from);
   };
   const auto is_source = [&](size_t b) { return d.boxes[b].kind == Kind::Source; };
-  for (size_t b = 0; b < d.boxes.size(); ++b) {
-    DiagramBox& box = d.boxes[b];
-    box.column = is_source(b) ? 0 : 1;
-    for (int a : box.inputs)
-      if (!is_source(box_of(a))) box.column = std::max(box.column, d.boxes[box_of(a)].column + 1);
+  // Stage by stage, each right of the one before.
+  int stages = 0;
+  for (const DiagramBox& box : d.boxes) stages = std::max(stages, box.stage + 1);
+  std::vector<int> first_of(static_cast<size_t>(stages), 1), last_of(static_cast<size_t>(stages), 1);
+  for (int stage = 0, begin = 1; stage < stages; ++stage) {
+    first_of[static_cast<size_t>(stage)] = begin;
+    int last = begin - 1;
+    for (size_t b = 0; b < d.boxes.size(); ++b) {
+      DiagramBox& box = d.boxes[b];
+      if (box.stage != stage) continue;
+      box.column = is_source(b) ? 0 : begin;
+      for (int a : box.inputs)
+        if (!is_source(box_of(a))) box.column = std::max(box.column, d.boxes[box_of(a)].column + 1);
+      if (!is_source(b)) last = std::max(last, box.column);
+    }
+    last_of[static_cast<size_t>(stage)] = last;
+    begin = last + 1;
   }
   // The first column at which an output of the box is read; -1: nowhere.
   const auto needed = [&](size_t b) {
@@ -127,7 +141,7 @@ void assign_columns(Diagram& d) {
   for (size_t b = d.boxes.size(); b-- > 0;) {
     DiagramBox& box = d.boxes[b];
     if (is_source(b) || box.outputs.empty()) continue;
-    const int first = needed(b);
+    const int first = std::min(needed(b), last_of[static_cast<size_t>(box.stage)] + 1);
     if (first <= box.column + 1) continue;
     // Wires that would run on beside the boxes in between: what only this box reads, against what it gives.
     size_t before = 0, after = 0;

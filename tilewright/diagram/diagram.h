@@ -6,10 +6,11 @@
 // `leaves`. A wire that several inputs have joins at a dot; a wire of an output that no input has begins at the box.
 // Nothing here has a place on the page: layout.h gives it one.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
-#include "tilewright/program/program.h"
+#include "tilewright/tile/tile_program.h"
 
 namespace tilewright {
 
@@ -48,7 +49,6 @@ struct DiagramBox {
     Load,       ///< a tile comes to a level nearer to the arithmetic; arrow to the right
     Store,      ///< a tile goes to memory; arrow to the right
     Step,       ///< several statements that are not drawn one by one; dashed rectangle
-    Start,      ///< the value that a state has before the first chunk
   };
   Kind kind = Kind::Function;
   std::vector<std::string> lines;    ///< text inside, in the language's syntax
@@ -56,8 +56,9 @@ struct DiagramBox {
   std::vector<int> inputs, outputs;  ///< arrays
   std::vector<Sym> enters, leaves;   ///< axes whose wires end at the shape, and begin there
   int column = 0;  ///< boxes of one column run side by side; every input comes from a column before
-  Shade shade = Shade::Memory;       ///< Contract: the unit that computes it
-  std::vector<std::string> figures;  ///< what stands below its column, a line each (DiagramTable)
+  Shade shade = Shade::Memory;  ///< Contract: the unit that computes it
+  int stage = 0;  ///< boxes of a stage stand right of all of the stages before: what a loop holds is one
+  std::vector<std::string> figures;  ///< numbers below its column (DiagramTable)
 };
 
 /// Columns that are run once for each chunk of a streamed axis.
@@ -68,8 +69,8 @@ struct DiagramLoop {
 
 /// Numbers under the columns, and what they sum to.
 struct DiagramTable {
-  std::vector<std::string> rows;                    ///< what each line of figures holds
-  std::vector<std::vector<std::string>> of_column;  ///< [column][row], may be empty
+  std::vector<std::string> rows;                    ///< names of the figures
+  std::vector<std::vector<std::string>> of_column;  ///< [column][row]; may be empty
   std::vector<std::string> totals;                  ///< lines below
 };
 
@@ -94,5 +95,20 @@ struct Diagram {
 ///  - shares with the other factors summed axes only, and
 ///  - has a summed axis and one that stays.
 Diagram diagram_of(const Program& p, const std::vector<Sym>* definitions = nullptr);
+
+/// What a drawing of a kernel is told beside its tile program.
+struct KernelDrawing {
+  std::string title;
+  std::vector<std::string> notes;   ///< before its own
+  std::vector<Sym> on_matrix_unit;  ///< tiles that products on a matrix unit make
+  std::map<Sym, int64_t> sizes;     ///< by size symbol: formulas whose sizes are all here get their values
+};
+
+/// One kernel of a plan, statement by statement: loads and stores where arrays change level, products, reductions and functions on tiles, loops
+/// with the state that they carry. Labels on wires: g, lowered axis, block (/piece) of a group axis; s, lowered axis, chunk of a streamed one.
+/// Under the columns stand the bytes that a block moves, and those of the tiles that are live (their largest is M of model/cost.h); below them
+/// H and M of the whole, by the model. `kernel` counts kernels of `t`; totals are those of all of them and stand under the last.
+Diagram diagram_of(const Program& elaborated, const Derivation& d, const TileProgram& t, size_t kernel,
+                   const KernelDrawing& drawing);
 
 }  // namespace tilewright

@@ -46,13 +46,15 @@ class Layout {
   }
 
  private:
-  /// Rows with heights. They are cut by estimated widths: where one comes out too wide the estimate was too low.
+  /// Rows with heights. They are cut by estimated widths of columns: those of a row that comes out too wide are measured, and it is tried again.
   std::vector<Row> placed_rows() {
-    const double room = o_.width - left_ - kMargin;
-    double asked = room, least = 1e9;
+    RowWidths known;
+    known.room = o_.width - left_ - kMargin;
+    known.measured.assign(static_cast<size_t>(d_.columns()), 0);
+    double least = 1e9;
     std::vector<Row> best;
-    for (int attempt = 0; attempt < 6; ++attempt) {
-      std::vector<Row> rows = rows_of(d_, asked);
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      std::vector<Row> rows = rows_of(d_, known);
       double widest = 0;
       for (Row& row : rows) {
         reduce_crossings(d_, row);
@@ -65,13 +67,24 @@ class Layout {
         double end = 0;
         for (const Column& c : columns) end = std::max(end, c.right() + c.labels);
         widest = std::max(widest, end - left_);
+        if (end - left_ <= known.room) continue;
+        double names = 0;
+        for (size_t c = 0; c < columns.size(); ++c) {
+          const int column = row.first + static_cast<int>(c);
+          const double width = columns[c].end() - columns[c].x;
+          if (column < row.begin || column >= row.end)
+            names += width;
+          else
+            known.measured[static_cast<size_t>(column)] =
+                std::max(known.measured[static_cast<size_t>(column)], width);
+        }
+        known.names = std::max(known.names, std::min(names, known.room / 3));
       }
       if (widest < least) {
         least = widest;
         best = std::move(rows);
       }
-      if (widest <= room) break;
-      asked *= std::min(0.94, room / widest);
+      if (widest <= known.room) break;
     }
     return best;
   }
@@ -143,6 +156,12 @@ class Layout {
       }
       col.bend = !any ? 0 : most < 0.01 ? 4 : std::min(12 + most * 0.42, 110.0);
     }
+    // Room for the sides of loops.
+    for (const DiagramLoop& l : d_.loops)
+      for (int c : {l.first - 1, l.last}) {
+        const int at = c - row.first;
+        if (at >= 0 && at + 1 < static_cast<int>(columns.size())) columns[static_cast<size_t>(at)].bend += 14;
+      }
     double x = left_;
     for (Column& col : columns) {
       col.x = x;
@@ -154,9 +173,8 @@ class Layout {
   double draw(Row& row, double top) {
     const std::vector<Column> columns = columns_of(row);
     double bottom = 0;
-    const int last = row.first + static_cast<int>(columns.size()) - 1;
-    bool framed = false;
-    for (const DiagramLoop& l : d_.loops) framed = framed || (l.first <= last && l.last >= row.first);
+    const auto here = [&](const DiagramLoop& l) { return l.first < row.end && l.last >= row.begin; };
+    const bool framed = std::any_of(d_.loops.begin(), d_.loops.end(), here);
     if (framed) top += 24;
     for (RowVertex& v : row.vertices) {
       v.y += top;
@@ -168,15 +186,17 @@ class Layout {
       bottom = std::max(bottom, v.y + v.g.bottom);
     }
     for (const DiagramLoop& l : d_.loops) {
-      if (l.first > last || l.last < row.first) continue;
+      if (!here(l)) continue;
       PictureFrame f;
-      f.begins = l.first >= row.first;
-      f.ends = l.last <= last;
-      const double from = columns[static_cast<size_t>(std::max(l.first - row.first, 0))].x - 6;
-      const double to = columns[static_cast<size_t>(std::min(l.last, last) - row.first)].bend_from() + 1;
+      f.begins = l.first >= row.begin;
+      f.ends = l.last < row.end;
+      const double from =
+          f.begins ? columns[static_cast<size_t>(l.first - row.first)].x - 8 : columns[0].x - 4;
+      const double to = f.ends ? columns[static_cast<size_t>(l.last - row.first)].bend_from() + 7
+                               : columns.back().right() + columns.back().labels + 4;
       f.at = {from, top - 20, to - from, bottom - top + 26};
       p_.frames.push_back(f);
-      put(text_at(TextKind::Title, {from + 8, top - 7}, l.label));
+      if (f.begins) put(text_at(TextKind::Loop, {from + 9, top - 8}, l.label));
     }
     if (framed) bottom += 8;
     separators(row, columns);
@@ -379,7 +399,8 @@ class Layout {
     for (size_t c = 0; c < columns.size(); ++c) {
       std::vector<std::string> lines(d_.table.rows.size());
       const size_t column = static_cast<size_t>(row.first) + c;
-      if (row.first + static_cast<int>(c) >= 0 && column < d_.table.of_column.size())
+      if (row.first + static_cast<int>(c) >= row.begin && row.first + static_cast<int>(c) < row.end &&
+          column < d_.table.of_column.size())
         lines = d_.table.of_column[column];
       for (size_t r = 0; r < lines.size(); ++r) {
         if (lines[r].empty()) continue;
@@ -400,6 +421,27 @@ class Layout {
   }
 
   double totals(double y) {
+    if (!d_.table.rows.empty()) {
+      y += 14;
+      double x = kMargin;
+      for (const auto& [shade, text] : {std::pair{Shade::Memory, "device memory"},
+                                        {Shade::Shared, "shared, or of a task"},
+                                        {Shade::Registers, "registers"},
+                                        {Shade::Matrix, "matrix unit"}}) {
+        PictureWire w;
+        w.shade = shade;
+        w.path.start = {x, y - 3};
+        w.path.line({x + 18, y - 3});
+        p_.ports.push_back(w.path.start);
+        p_.ports.push_back(w.path.end());
+        p_.wires.push_back(w);
+        PictureText t = text_at(TextKind::Axis, {x + 22, y}, "", "", text);
+        t.shade = shade;
+        put(t);
+        x = t.bounds.right() + 16;
+      }
+      y += 4;
+    }
     for (const std::string& line : d_.table.totals)
       for (const std::string& part : broken(line, characters())) {
         y += 12;

@@ -32,13 +32,14 @@ struct Rect {
 
 struct PictureText {
   enum class Kind : uint8_t {
-    Title,   ///< of the picture or of a loop
+    Title,   ///< of the picture
     Name,    ///< of an array
     Type,    ///< its dtype
     Axis,    ///< on a wire; `sub` is lowered, `tail` follows
     Code,    ///< inside a box
     Note,    ///< below the picture
     Figure,  ///< in the table under the columns
+    Loop,    ///< how a loop runs
   };
   Kind kind = Kind::Code;
   Spot at;  ///< left end of the baseline

@@ -27,7 +27,7 @@ namespace {
 
 class Cutter {
  public:
-  Cutter(const Diagram& d, double width) : d_(d), width_(width), readers_(readers_of(d)) {}
+  Cutter(const Diagram& d, const RowWidths& widths) : d_(d), known_(widths), readers_(readers_of(d)) {}
 
   std::vector<Row> run() {
     const auto n = static_cast<size_t>(d_.columns());
@@ -48,7 +48,8 @@ class Cutter {
       }
     }
     std::vector<double> widths(n);
-    for (size_t c = 0; c < n; ++c) widths[c] = boxes[c] + labels[c] + 8;
+    for (size_t c = 0; c < n; ++c)
+      widths[c] = known_.measured[c] > 0 ? known_.measured[c] : boxes[c] + labels[c] + 8;
     // As few rows as can be; then where few and named wires are cut, and about equal.
     std::vector<double> best(n + 1, 1e18);
     std::vector<size_t> begin(n + 1, 0);
@@ -58,9 +59,9 @@ class Cutter {
       for (size_t from = to; from-- > 0;) {
         sum += widths[from];
         if (from > 0 && !begins[from]) continue;
-        const double length = sum + (from > 0 ? 50 : 0);
-        if (length > width_ && from + 1 < to) break;
-        const double free = std::max(0.0, 1 - length / width_);
+        const double length = sum + (from > 0 || to < n ? known_.names : 0);
+        if (length > known_.room && from + 1 < to) break;
+        const double free = std::max(0.0, 1 - length / known_.room);
         const double cost =
             best[from] + 1000 + (from > 0 ? cut_cost(static_cast<int>(from)) : 0) + 24 * free * free;
         if (cost < best[to]) best[to] = cost, begin[to] = from;
@@ -147,6 +148,8 @@ class Cutter {
     int most = 0;
     for (RowVertex& v : row_.vertices) v.column -= least, most = std::max(most, v.column);
     row_.first = from + least;
+    row_.begin = from;
+    row_.end = to;
     pass();
     row_.columns.assign(static_cast<size_t>(most) + 1, {});
     initial_order();
@@ -276,7 +279,7 @@ class Cutter {
   }
 
   const Diagram& d_;
-  double width_;
+  const RowWidths& known_;
   std::vector<std::vector<int>> readers_;
   Row row_;
   int from_ = 0, to_ = 0;
@@ -285,6 +288,6 @@ class Cutter {
 
 }  // namespace
 
-std::vector<Row> rows_of(const Diagram& d, double width) { return Cutter(d, width).run(); }
+std::vector<Row> rows_of(const Diagram& d, const RowWidths& widths) { return Cutter(d, widths).run(); }
 
 }  // namespace tilewright

@@ -23,6 +23,9 @@ struct RowEdge {
 
 struct Row {
   int first = 0;  ///< column of the diagram that column 0 is
+  int begin = 0,
+      end =
+          0;  ///< columns of the diagram that are its own; beside them stand names of arrays that come or go on
   std::vector<RowVertex> vertices;
   std::vector<RowEdge> edges;
   std::vector<std::vector<int>> columns;  ///< vertices, top to bottom
@@ -30,8 +33,15 @@ struct Row {
   size_t wires(const RowEdge& e, const Diagram& d) const;
 };
 
-/// Cuts a diagram into rows of at most `width` pixels, as it is estimated, and of about equal length.
-std::vector<Row> rows_of(const Diagram& d, double width);
+/// What is known of the widths of rows before they are laid out.
+struct RowWidths {
+  double room = 0;               ///< a row has at most this
+  std::vector<double> measured;  ///< of columns; 0 where they are to be estimated
+  double names = 50;             ///< of the arrays that come from other rows and go on
+};
+
+/// Cuts a diagram into rows: few, where few and named arrays go on, of about equal length.
+std::vector<Row> rows_of(const Diagram& d, const RowWidths& widths);
 
 /// Reorders the columns so that few wires cross: barycentre sweeps, the best order met is kept.
 void reduce_crossings(const Diagram& d, Row& row);

@@ -37,6 +37,7 @@ namespace {
 Font font_of(TextKind kind) {
   switch (kind) {
     case TextKind::Title:
+    case TextKind::Loop:
     case TextKind::Name: return Font::Bold;
     case TextKind::Code:
     case TextKind::Note: return Font::Code;
@@ -52,6 +53,7 @@ double size_of(TextKind kind) {
     case TextKind::Axis: return measure::axis;
     case TextKind::Code: return measure::code;
     case TextKind::Note: return measure::note;
+    case TextKind::Loop:
     case TextKind::Figure: return measure::figure;
   }
   return measure::code;
@@ -89,8 +91,7 @@ class Shaper {
   BoxGeometry run() {
     inputs();
     switch (box_.kind) {
-      case Kind::Source:
-      case Kind::Start: source(); break;
+      case Kind::Source: source(); break;
       case Kind::Sink: sink(); break;
       case Kind::Load:
       case Kind::Store:
@@ -125,14 +126,10 @@ class Shaper {
 
   void source() {
     double width = 0;
-    const bool code = box_.kind == Kind::Start;
     std::vector<PictureText> lines;
     for (size_t k = 0; k < box_.lines.size(); ++k) {
       if (box_.lines[k].empty()) continue;
-      lines.push_back(text_at(code     ? TextKind::Code
-                              : k == 0 ? TextKind::Name
-                                       : TextKind::Type,
-                              {}, box_.lines[k]));
+      lines.push_back(text_at(k == 0 ? TextKind::Name : TextKind::Type, {}, box_.lines[k]));
       width = std::max(width, lines.back().bounds.width);
     }
     for (size_t k = 0; k < box_.outputs.size(); ++k) stack(k, 0), g_.labelled.push_back(true);
@@ -391,7 +388,7 @@ class Shaper {
   }
 
   double place_shape(double x) {
-    if (box_.kind == Kind::Contract) return x + 3;
+    if (box_.kind == Kind::Contract && box_.lines.empty()) return x + 3;
     double floor = -1e9;  // lowest passing wire
     for (size_t k = 0; k < box_.outputs.size(); ++k) {
       const auto& wires = array(box_.outputs[k]).wires;
@@ -402,7 +399,8 @@ class Shaper {
     std::vector<Source> entering = units_;
     std::vector<Sym> axis_of(units_.size());
     for (const auto& [axis, sources] : axes_)
-      if (enters(axis)) entering.push_back(sources.front()), axis_of.push_back(axis);
+      if (enters(axis) && box_.kind != Kind::Contract)
+        entering.push_back(sources.front()), axis_of.push_back(axis);
     std::vector<size_t> order(entering.size());
     for (size_t k = 0; k < order.size(); ++k) order[k] = k;
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return entering[a].y < entering[b].y; });
@@ -441,6 +439,13 @@ class Shaper {
       double middle = 0;
       for (const Source& s : entering) middle += s.y / static_cast<double>(entering.size());
       if (entering.empty() && !g_.out_y.empty()) middle = (g_.out_y[0].front() + g_.out_y[0].back()) / 2;
+      if (entering.size() > 1) {  // tall enough for its wires to come in straight, within reason
+        const double low = entering[order.front()].y, high = entering[order.back()].y;
+        if (high - low < 64) {
+          middle = (low + high) / 2;
+          height = std::max(height, high - low + 12);
+        }
+      }
       top = middle - height / 2;
     }
     std::vector<double> port(entering.size());

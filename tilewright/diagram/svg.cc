@@ -30,7 +30,7 @@ std::string rules(const Palette& c) {
   };
   add(".paper", fmt::format("fill:{}", c.paper));
   add(".title,.name,.code", fmt::format("fill:{}", c.ink));
-  add(".type,.note,.figure", fmt::format("fill:{}", c.faint));
+  add(".type,.note,.figure,.loop", fmt::format("fill:{}", c.faint));
   add(".memory", fmt::format("stroke:{}", c.memory));
   add(".shared", fmt::format("stroke:{}", c.shared));
   add(".registers", fmt::format("stroke:{}", c.registers));
@@ -63,6 +63,7 @@ std::string shared_rules() {
   s += fmt::format(".code{{{};font-size:{}px}}\n", code, measure::code);
   s += fmt::format(".note{{{};font-size:{}px}}\n", code, measure::note);
   s += fmt::format(".figure{{{};font-size:{}px}}\n", sans, measure::figure);
+  s += fmt::format(".loop{{{};font-weight:bold;font-size:{}px}}\n", sans, measure::figure);
   s +=
       ".wire{fill:none;stroke-width:1.3}\n.halo{fill:none;stroke-width:4}\n.unit{stroke-dasharray:1.2 2.4}\n";
   s += ".box,.mask{stroke-width:1}\n.step{stroke-dasharray:4 "
@@ -251,7 +252,7 @@ class Writer {
   }
 
   void text(const PictureText& t) {
-    static const char* classes[] = {"title", "name", "type", "axis", "code", "note", "figure"};
+    static const char* classes[] = {"title", "name", "type", "axis", "code", "note", "figure", "loop"};
     const std::string kind = classes[static_cast<size_t>(t.kind)];
     if (t.kind == TextKind::Axis || t.kind == TextKind::Name) {
       pugi::xml_node back = add("rect", "paper");
@@ -264,6 +265,7 @@ class Writer {
         add("text", t.kind == TextKind::Axis ? fmt::format("axis {}-text", name_of(t.shade)) : kind);
     attribute(node, "x", number(t.at.x));
     attribute(node, "y", number(t.at.y));
+    if (t.text.find("  ") != std::string::npos) attribute(node, "xml:space", "preserve");
     node.append_child(pugi::node_pcdata).set_value(t.text.c_str());
     if (!t.sub.empty()) {
       pugi::xml_node sub = node.append_child("tspan");
@@ -274,7 +276,7 @@ class Writer {
     if (!t.tail.empty()) {
       pugi::xml_node tail = node.append_child("tspan");
       attribute(tail, "class", "size");
-      attribute(tail, "dx", "3");
+      if (!t.text.empty()) attribute(tail, "dx", "3");
       if (!t.sub.empty()) attribute(tail, "dy", "-2");
       tail.append_child(pugi::node_pcdata).set_value(t.tail.c_str());
     }

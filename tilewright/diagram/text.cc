@@ -94,6 +94,15 @@ std::string with_names(Expr e, const std::vector<std::pair<Expr, std::string>>& 
   return to_string(renamed(e, shown, done));
 }
 
+std::string bytes_text(int64_t n) {
+  if (n == 0) return "0";
+  if (n % (1 << 20) == 0) return fmt::format("{} MiB", n >> 20);
+  if (n % 1024 == 0) return fmt::format("{} KiB", n >> 10);
+  if (n > 4 << 20) return fmt::format("{:.1f} MiB", static_cast<double>(n) / (1 << 20));
+  if (n > 4096) return fmt::format("{:.1f} KiB", static_cast<double>(n) / 1024);
+  return fmt::format("{} B", n);
+}
+
 std::string axis_names(const std::vector<Sym>& axes) {
   std::vector<std::string> names;
   for (Sym s : axes) names.push_back(s.name());

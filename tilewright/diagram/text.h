@@ -22,6 +22,9 @@ class FreshNames {
 /// for what they stand for.
 std::string with_names(Expr e, const std::vector<std::pair<Expr, std::string>>& shown);
 
+/// "512 B", "96 KiB", "1.5 MiB"
+std::string bytes_text(int64_t n);
+
 /// "i, j"
 std::string axis_names(const std::vector<Sym>& axes);
 
