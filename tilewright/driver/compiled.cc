@@ -69,8 +69,12 @@ Forced forced_by(const Program& elaborated, const ScheduleSections& sections) {
 
 class ProgramCompiler {
  public:
-  ProgramCompiler(const Program& p, const CompileOptions& o)
-      : options_(o), sections_(split_schedule(o.schedule, o.schedule_name)) {
+  /// A part has a plan for nominal sizes that compiles, and another that does not.
+  struct AcceptedInPart {};
+
+  /// `brief`: parts are compared by their plans for nominal sizes alone. run() throws AcceptedInPart where that was too little.
+  ProgramCompiler(const Program& p, const CompileOptions& o, bool brief)
+      : options_(o), brief_(brief), sections_(split_schedule(o.schedule, o.schedule_name)) {
     out_.program = p;
   }
 
@@ -117,9 +121,15 @@ class ProgramCompiler {
         out_.kernels.push_back(attempted->compilation);
         continue;
       }
-      Compilation c = analyse_part(part.program, part.stream, options_, clauses[k]);
-      check_lowering(c, options_, clauses[k] == nullptr);
-      out_.kernels.push_back(std::move(c));
+      try {
+        Compilation c = analyse_part(part.program, part.stream, options_, clauses[k]);
+        check_lowering(c, options_, clauses[k] == nullptr);
+        if (clauses[k] == nullptr) refuse_misplaced(c);
+        out_.kernels.push_back(std::move(c));
+      } catch (const UserError&) {
+        if (!brief_ || clauses[k] != nullptr) throw;
+        throw AcceptedInPart{};
+      }
     }
     out_.workspaces = plan_workspaces(out_.program, out_.partition);
     return std::move(out_);
@@ -230,12 +240,12 @@ class ProgramCompiler {
     if (holds(streams, options_.stream)) streams.insert(streams.begin(), options_.stream);
     for (Sym stream : streams) {
       try {
-        Compilation c = analyse_part(part, stream, options_, nullptr);
+        Compilation c = analyse_part(part, stream, options_, nullptr, brief_);
         check_lowering(c, options_, true);
         refuse_misplaced(c);
         const int passes = static_cast<int>(c.derivation.passes.size());
         const Price price = price_of(c, plan_target(options_));
-        accepted_.push_back({stream, std::move(c)});
+        if (!brief_) accepted_.push_back({stream, std::move(c)});
         return {stream, passes, {}, price};
       } catch (const UserError& e) {
         if (!result.refusal) result = {stream, 0, e};
@@ -302,6 +312,7 @@ class ProgramCompiler {
   };
 
   const CompileOptions& options_;
+  const bool brief_;
   ScheduleSections sections_;
   std::vector<Accepted> accepted_;
   CompiledProgram out_;
@@ -352,7 +363,11 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& o) {
         throw UserError(
             out.span, fmt::format("output `{}` is an input: no kernel makes it", in.sym.name()),
             fmt::format("define a copy and make it the output: {0}_out[axes] = {0}", in.sym.name()));
-  return ProgramCompiler(p, o).run();
+  try {
+    return ProgramCompiler(p, o, true).run();
+  } catch (const ProgramCompiler::AcceptedInPart&) {
+    return ProgramCompiler(p, o, false).run();
+  }
 }
 
 std::string heading(const CompiledProgram& c, size_t kernel, const char* mark) {

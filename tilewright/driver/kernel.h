@@ -25,7 +25,7 @@ struct Compilation {
   Derivation derivation;
   std::vector<GuardedPlan> plans;
   std::vector<TileProgram>
-      tiles;  ///< of each plan, where they were built to see whether the kernel is accepted
+      tiles;                    ///< of each plan, where they were built to see whether the kernel is accepted
   std::vector<Choice> choices;  ///< between plans: a stream that takes several passes may be held instead
   std::vector<PassTime> times;
 };
@@ -47,9 +47,10 @@ Target plan_target(const CompileOptions& o);
 Program elaborate_for(const Program& p, const CompileOptions& o);
 /// Parse is done; elaborate, derive and plan as one kernel.
 Compilation analyse(const Program& p, const CompileOptions& o);
-/// The same of an elaborated part of a program, streamed over `stream`. `clauses`: its section of a schedule, or null.
+/// The same of an elaborated part of a program, streamed over `stream`. `clauses`: its section of a schedule, or null. `brief`: with the default plan for
+/// nominal sizes (driver/price.h) alone.
 Compilation analyse_part(const Program& part, Sym stream, const CompileOptions& o,
-                         const ScheduleRange* clauses);
+                         const ScheduleRange* clauses, bool brief = false);
 /// The axes that a program can be streamed over, best first: those it reduces over, else the last of its first output.
 std::vector<Sym> streams_of(const Program& elaborated);
 /// Builds the tiles of every plan and maps them where the target is mapped. UserError where that is refused. `shrink`: plans that

@@ -132,11 +132,14 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
 }
 
 /// Derivation and plans of an elaborated program.
-void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses) {
+/// `brief`: with the plan for nominal sizes alone.
+void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses,
+                     bool brief = false) {
   c.derivation = timed("derive", &c.times, [&] { return derive(c.elaborated, stream); });
   c.plans =
       timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
   TW_CHECK(!c.plans.empty(), "no default plan");
+  if (brief) c.plans = {c.plans[nominal_plan(c.elaborated, c.plans)]};
   const bool host_steps = o.host_steps && o.target != Target::Cuda;
   if (masks_read_arrays(c.derivation))
     for (GuardedPlan& g : c.plans)
@@ -206,10 +209,10 @@ Compilation analyse(const Program& p, const CompileOptions& o) {
 }
 
 Compilation analyse_part(const Program& part, Sym stream, const CompileOptions& o,
-                         const ScheduleRange* clauses) {
+                         const ScheduleRange* clauses, bool brief) {
   Compilation c;
   c.program = c.elaborated = part;
-  derive_and_plan(c, stream, o, clauses);
+  derive_and_plan(c, stream, o, clauses, brief);
   return c;
 }
 

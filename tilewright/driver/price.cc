@@ -18,9 +18,7 @@ Balance balance_of(Target plans) {
   return plans == Target::Cpu ? cpu : gpu;
 }
 
-namespace {
-
-Sizes nominal_sizes(const std::vector<Axis>& axes, Sizes sizes = {}) {
+Sizes nominal_sizes(const std::vector<Axis>& axes, Sizes sizes) {
   for (const Axis& a : axes)
     if (!a.size && !sizes.count(a.index.size())) sizes[a.index.size()] = nominal_size;
   // Sizes computed from others, in whatever order they are declared.
@@ -33,6 +31,15 @@ Sizes nominal_sizes(const std::vector<Axis>& axes, Sizes sizes = {}) {
     }
   return sizes;
 }
+
+size_t nominal_plan(const Program& elaborated, const std::vector<GuardedPlan>& plans) {
+  const Sizes sizes = nominal_sizes(elaborated.axes);
+  size_t chosen = 0;
+  while (chosen + 1 < plans.size() && !plans[chosen].when.admits(sizes)) ++chosen;
+  return chosen;
+}
+
+namespace {
 
 /// Operations for one element of `e`, each shared one once.
 class Operations {
@@ -196,11 +203,8 @@ nlohmann::ordered_json price_json(const Price& p) {
 
 Price price_of(const Compilation& c, Target plans) {
   const Balance balance = balance_of(plans);
-  Sizes sizes = nominal_sizes(c.elaborated.axes);
-  size_t chosen = 0;
-  while (chosen + 1 < c.plans.size() && !c.plans[chosen].when.admits(sizes)) ++chosen;
-  const TileProgram& t = c.tiles.at(chosen);
-  sizes = nominal_sizes(t.axes, sizes);
+  const TileProgram& t = c.tiles.at(nominal_plan(c.elaborated, c.plans));
+  const Sizes sizes = nominal_sizes(t.axes, nominal_sizes(c.elaborated.axes));
 
   std::map<Sym, int64_t> values(sizes.begin(), sizes.end());
   for (const Param& q : c.elaborated.params) {

@@ -9,6 +9,11 @@ namespace tilewright {
 /// The length that an axis counts as where its size is not literal: the choice of kernels is made once for all sizes.
 constexpr int64_t nominal_size = 1024;
 
+/// `sizes`, with that length for every axis without a literal size that it lacks, and what follows for computed sizes.
+Sizes nominal_sizes(const std::vector<Axis>& axes, Sizes sizes = {});
+/// Of plans with conditions the first that admits nominal sizes, else the last.
+size_t nominal_plan(const Program& elaborated, const std::vector<GuardedPlan>& plans);
+
 /// What a machine does in the time in which a byte crosses its memory; docs/schedule.md says where the numbers come from.
 struct Balance {
   double again;  ///< the share that a byte costs which a kernel reads a second time (caches hold it)

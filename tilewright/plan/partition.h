@@ -84,7 +84,7 @@ struct Choice {
 };
 
 /// What a search compares at most: attempts to compile a part as one kernel.
-constexpr int most_attempts = 64;
+constexpr int most_attempts = 24;
 /// A change must save this share of what all kernels cost.
 constexpr double least_saving = 0.03;
 
