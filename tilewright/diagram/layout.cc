@@ -46,47 +46,18 @@ class Layout {
   }
 
  private:
-  /// Rows with heights. They are cut by estimated widths of columns: those of a row that comes out too wide are measured, and it is tried again.
   std::vector<Row> placed_rows() {
-    RowWidths known;
-    known.room = o_.width - left_ - kMargin;
-    known.measured.assign(static_cast<size_t>(d_.columns()), 0);
-    double least = 1e9;
-    std::vector<Row> best;
-    for (int attempt = 0; attempt < 10; ++attempt) {
-      std::vector<Row> rows = rows_of(d_, known);
-      double widest = 0;
-      for (Row& row : rows) {
-        reduce_crossings(d_, row);
+    return rows_of(d_, o_.width - left_ - kMargin, [&](Row& row) {
+      reduce_crossings(d_, row);
+      place_heights(d_, row);
+      for (bool given : {false, true}) {
+        align_inputs(d_, row, given);
         place_heights(d_, row);
-        for (bool given : {false, true}) {
-          align_inputs(d_, row, given);
-          place_heights(d_, row);
-        }
-        const std::vector<Column> columns = columns_of(row);
-        double end = 0;
-        for (const Column& c : columns) end = std::max(end, c.right() + c.labels);
-        widest = std::max(widest, end - left_);
-        if (end - left_ <= known.room) continue;
-        double names = 0;
-        for (size_t c = 0; c < columns.size(); ++c) {
-          const int column = row.first + static_cast<int>(c);
-          const double width = columns[c].end() - columns[c].x;
-          if (column < row.begin || column >= row.end)
-            names += width;
-          else
-            known.measured[static_cast<size_t>(column)] =
-                std::max(known.measured[static_cast<size_t>(column)], width);
-        }
-        known.names = std::max(known.names, std::min(names, known.room / 3));
       }
-      if (widest < least) {
-        least = widest;
-        best = std::move(rows);
-      }
-      if (widest <= known.room) break;
-    }
-    return best;
+      double end = 0;
+      for (const Column& c : columns_of(row)) end = std::max(end, c.right() + c.labels);
+      return end - left_;
+    });
   }
 
   void put(const PictureText& t) {

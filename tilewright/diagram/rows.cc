@@ -27,7 +27,8 @@ namespace {
 
 class Cutter {
  public:
-  Cutter(const Diagram& d, const RowWidths& widths) : d_(d), known_(widths), readers_(readers_of(d)) {}
+  Cutter(const Diagram& d, double room, const std::function<double(Row&)>& place)
+      : d_(d), room_(room), place_(place), readers_(readers_of(d)) {}
 
   std::vector<Row> run() {
     const auto n = static_cast<size_t>(d_.columns());
@@ -47,31 +48,31 @@ class Cutter {
         for (const DiagramWire& w : a.wires) labels[c] = std::max(labels[c], width_of(w) + 8);
       }
     }
-    std::vector<double> widths(n);
-    for (size_t c = 0; c < n; ++c)
-      widths[c] = known_.measured[c] > 0 ? known_.measured[c] : boxes[c] + labels[c] + 8;
-    // As few rows as can be; then where few and named wires are cut, and about equal.
+    // As few rows as can be; then where few and named wires are cut, and about equal. A row is laid out to know its width where it may fit by what
+    // its boxes and labels take at least.
     std::vector<double> best(n + 1, 1e18);
-    std::vector<size_t> begin(n + 1, 0);
+    std::vector<Row> last(n + 1);  // the row that ends there
     best[0] = 0;
     for (size_t to = 1; to <= n; ++to) {
-      double sum = 0;
+      double least = 0;
       for (size_t from = to; from-- > 0;) {
-        sum += widths[from];
+        least += boxes[from] + labels[from];
+        const bool found = best[to] < 1e17;
+        if (least > room_ && found) break;
         if (from > 0 && !begins[from]) continue;
-        const double length = sum + (from > 0 || to < n ? known_.names : 0);
-        if (length > known_.room && from + 1 < to) break;
-        const double free = std::max(0.0, 1 - length / known_.room);
-        const double cost =
-            best[from] + 1000 + (from > 0 ? cut_cost(static_cast<int>(from)) : 0) + 24 * free * free;
-        if (cost < best[to]) best[to] = cost, begin[to] = from;
+        Row tried = row(static_cast<int>(from), static_cast<int>(to));
+        const double width = place_(tried);
+        if (width > room_ && found) continue;
+        const double free = std::max(0.0, 1 - width / room_), over = std::max(0.0, width / room_ - 1);
+        const double cost = best[from] + 1000 + (from > 0 ? cut_cost(static_cast<int>(from)) : 0) +
+                            24 * free * free + 5000 * over;
+        if (cost < best[to]) best[to] = cost, last[to] = std::move(tried);
       }
     }
-    std::vector<size_t> ends;
-    for (size_t to = n; to > 0; to = begin[to]) ends.push_back(to);
     std::vector<Row> rows;
-    for (size_t k = ends.size(); k-- > 0;)
-      rows.push_back(row(static_cast<int>(begin[ends[k]]), static_cast<int>(ends[k])));
+    for (size_t to = n; to > 0; to = static_cast<size_t>(rows.back().begin))
+      rows.push_back(std::move(last[to]));
+    std::reverse(rows.begin(), rows.end());
     return rows;
   }
 
@@ -279,7 +280,8 @@ class Cutter {
   }
 
   const Diagram& d_;
-  const RowWidths& known_;
+  double room_;
+  const std::function<double(Row&)>& place_;
   std::vector<std::vector<int>> readers_;
   Row row_;
   int from_ = 0, to_ = 0;
@@ -288,6 +290,8 @@ class Cutter {
 
 }  // namespace
 
-std::vector<Row> rows_of(const Diagram& d, const RowWidths& widths) { return Cutter(d, widths).run(); }
+std::vector<Row> rows_of(const Diagram& d, double room, const std::function<double(Row&)>& place) {
+  return Cutter(d, room, place).run();
+}
 
 }  // namespace tilewright

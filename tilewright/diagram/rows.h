@@ -1,6 +1,8 @@
 // The graph that one row of a picture shows: boxes, names of arrays that come from or go to other rows, and arrays that
 // pass beside the boxes of a column.
 #pragma once
+#include <functional>
+
 #include "tilewright/diagram/shape.h"
 
 namespace tilewright {
@@ -33,15 +35,9 @@ struct Row {
   size_t wires(const RowEdge& e, const Diagram& d) const;
 };
 
-/// What is known of the widths of rows before they are laid out.
-struct RowWidths {
-  double room = 0;               ///< a row has at most this
-  std::vector<double> measured;  ///< of columns; 0 where they are to be estimated
-  double names = 50;             ///< of the arrays that come from other rows and go on
-};
-
-/// Cuts a diagram into rows: few, where few and named arrays go on, of about equal length.
-std::vector<Row> rows_of(const Diagram& d, const RowWidths& widths);
+/// Cuts a diagram into rows of at most `room` pixels: few, where few and named arrays go on, of about equal length. `place` gives a row its
+/// order and heights and returns its width.
+std::vector<Row> rows_of(const Diagram& d, double room, const std::function<double(Row&)>& place);
 
 /// Reorders the columns so that few wires cross: barycentre sweeps, the best order met is kept.
 void reduce_crossings(const Diagram& d, Row& row);
