@@ -212,6 +212,17 @@ TEST(CpuBlocks, LongSumsInsideOfAChunk) {
   for (DType dtype : {DType::f32, DType::bf16}) expect_definition(text, dtype, sizes, {.slack = 4});
 }
 
+/// Axes of the literal size 0 inside of a stream: sums over nothing, and outputs without elements.
+TEST(CpuBlocks, LiteralSizesOfZero) {
+  for (const char* sizes : {"d = 0, e = 8", "d = 8, e = 0"})
+    expect_definition(
+        fmt::format(
+            "axis i, j\naxis {}\ninput Q[i, d] : {{T}}\ninput K[j, d] : {{T}}\ninput V[j, e] : {{T}}\n"
+            "O[i, e] = sum[j](softmax[j](sum[d](Q * K)) * V)\noutput O\n",
+            sizes),
+        DType::f32, {{{"i", 5}, {"j", 70}}}, {.slack = 4});
+}
+
 /// A cache of pages of 16 keys, found through a table.
 const char kPaged[] =
     "axis b, h, i, p, n\naxis s = 16, d = 32, e = 40\naxis j = 16 * size(p)\ninput Q[b, h, i, d] : "

@@ -51,7 +51,7 @@ class Sample {
     const Output& out = program_.outputs[o.output];
     Bindings at = sizes_;
     for (Sym s : program_.tensor_axes(out.sym))
-      at[s] = double(mixed(seed_ + s.info().id) % uint64_t(sizes_.at(s.size())));
+      at[s] = double(mixed(seed_ + s.info().id) % uint64_t(std::max<int64_t>(1, sizes_.at(s.size()))));
     const Definition* def = program_.definition(out.sym);
     auto reader = [this](Sym s, const Index& i) { return input(s, i); };
     double want = evaluate(def ? written(out.sym) : o.value, at, reader);

@@ -199,7 +199,7 @@ Expr bake(const std::vector<Axis>& axes, Expr e) {
 
 Expr extent(const std::vector<Axis>& axes, const KernelAxis& a) {
   Expr size = size_of(axes, a.index);
-  if (auto q = size.rational(); q && q->is_integer() && q->num() % a.block == 0 && q->num() > 0)
+  if (auto q = size.rational(); q && q->is_integer() && q->num() > 0 && q->num() % a.block == 0)
     return a.block;
   if (a.block == 1 && advances(a)) return 1;
   if (!advances(a)) return min(a.block, size);

@@ -268,10 +268,11 @@ Layout layout_of(const Lanes& lanes, const TileKernel& k, const Tile& tile) {
   const int64_t words =
       lanes.held.at(tile.sym) == DType::bf16 && !paired ? 2 : 1;  // of pairs, in whole vectors
   std::vector<int64_t> shape;
-  for (Sym a : tile.axes)
-    shape.push_back(a == fastest  ? pad(block_of(k, a), words * lanes.panel(a))
-                    : a == paired ? pad(block_of(k, a), 2)
-                                  : block_of(k, a));
+  for (Sym a : tile.axes) {
+    const int64_t block =
+        std::max<int64_t>(1, block_of(k, a));  // a literal size of 0 has a place, and no elements
+    shape.push_back(a == fastest ? pad(block, words * lanes.panel(a)) : a == paired ? pad(block, 2) : block);
+  }
   if (!fastest) return Layout::row_major(shape);
   const int at = int(std::find(tile.axes.begin(), tile.axes.end(), fastest) - tile.axes.begin());
   const bool panels = fastest == lanes.panel_axis;

@@ -153,9 +153,12 @@ std::map<Sym, View> views_of(const TileProgram& t, const TileKernel& k, const La
   for (const auto& [tile, count] : readers) {
     if (count < 2 || !views.count(tile)) continue;
     int64_t rows = 1;
-    for (Sym a : k.tile(tile).axes)
+    bool resident = false;  // a row that is held whole is its own copy
+    for (Sym a : k.tile(tile).axes) {
       if (a != lanes.fastest.at(tile)) rows *= block_of(k, a);
-    if (rows > many_rows) refused.insert(tile);
+      resident = resident || k.axis(a).kind == KernelAxis::Kind::Resident;
+    }
+    if (rows > many_rows && !resident) refused.insert(tile);
   }
   for (Sym s : refused) views.erase(s);
   return views;
