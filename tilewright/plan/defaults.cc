@@ -202,8 +202,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     product_lanes = row_axis;
     for (const Input& in : p.inputs)
       for (Sym a : rows)
-        if (!in.dims.empty() && in.dims.back().pieces.back() == a &&
-            (!column_axis || a == column_axis || a == row_axis))
+        if (contains(roles.streamed_inputs, in.sym) && !in.dims.empty() &&
+            in.dims.back().pieces.back() == a && (!column_axis || a == column_axis || a == row_axis))
           product_lanes = a;
   }
   const bool long_sum = !gpu && rows.size() == 1 && roles.feature.empty() &&
