@@ -1,38 +1,59 @@
 #!/usr/bin/env python3
-"""Predicted and measured times of the examples on this CPU, side by side.
+"""Predicted and measured times of the operators of WORKLOADS on this CPU, side by side: attention (prefill and decode) and cascaded reductions beyond it.
 
     tilewright hardware calibrate --output this.toml
-    bench/predict.py --machine this.toml --predict > predictions.json     # before anything is measured
-    bench/predict.py --machine this.toml --against predictions.json       # measure, and compare
+    bench/predict.py --machine this.toml --set first --predict > predictions.json   # before anything is measured
+    bench/predict.py --against predictions.json --rounds 5 --save measured.json     # measure, and compare
 
-Predictions come first and are kept, so that they are predictions. Both use the plan that the sizes choose. The machine should do nothing else while it measures;
-each time is the median of `--repeat` runs. "bound" and "serial" are the two times between which the model predicts (docs/model.md)."""
+Predictions come first and are kept, so that they are predictions. Both use the plan that the sizes choose. Rounds are interleaved: each takes every program once, `--repeat` runs of
+each, so that what else the machine does falls on all of them. A measured time is the median of all runs; the least is noted beside it. "bound" and "serial" are the two times between which the
+model predicts (docs/model.md). The verdict is the median over programs of |predicted − measured| / measured, over those that take at least `--least` milliseconds."""
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 
-CASES = [
-    ("bench/product.tw", "i=1024,k=1024,j=1024"),
-    ("bench/product.tw", "i=2048,k=2048,j=2048"),
-    ("examples/pf_global.tw", "b=1,h=4,i=2048,j=2048"),
-    ("examples/pf_causal.tw", "b=1,h=4,i=2048,j=2048"),
-    ("examples/pf_gqa.tw", "b=1,k=2,g=4,i=1024,j=1024"),
-    ("examples/pf_softcap.tw", "b=1,k=2,g=2,i=1024,j=1024"),
-    ("examples/dc_causal.tw", "b=1,h=8,j=32768"),
-    ("examples/dc_gqa.tw", "b=1,k=2,g=8,j=32768"),
-    ("examples/softmax.tw", "r=1024,j=16384"),
-    ("examples/logsumexp.tw", "r=1024,j=16384"),
-    ("examples/layernorm.tw", "r=1024,c=16384"),
-    ("examples/variance.tw", "r=1024,c=16384"),
-    ("examples/gated_mlp.tw", "t=64,f=4096"),
-    ("examples/layernorm_matmul.tw", "r=256,n=4096"),
-    ("examples/rmsnorm_matmul.tw", "r=256,n=4096"),
-]
+# Sizes take 5 to 200 ms on two cores with 256-bit vectors.
+SETS = {
+    "first": [
+        ("bench/product.tw", "i=1024,k=1024,j=1024"),
+        ("examples/pf_global.tw", "b=1,h=4,i=1024,j=1024"),
+        ("examples/pf_causal.tw", "b=1,h=4,i=2048,j=2048"),
+        ("examples/pf_alibi.tw", "b=1,h=4,i=2048,j=2048"),
+        ("examples/pf_gqa.tw", "b=1,k=1,g=8,i=1024,j=1024"),
+        ("examples/pf_softcap.tw", "b=1,k=2,g=2,i=1536,j=1536"),
+        ("examples/pf_window.tw", "b=1,k=1,g=1,i=6144,j=6144"),
+        ("examples/dc_causal.tw", "b=1,h=8,j=32768"),
+        ("examples/dc_alibi.tw", "b=1,h=8,j=32768"),
+        ("examples/dc_gqa.tw", "b=1,k=2,g=8,j=65536"),
+        ("examples/dc_softcap.tw", "b=1,k=4,g=2,j=65536"),
+        ("examples/softmax.tw", "r=2048,j=8192"),
+        ("examples/logsumexp.tw", "r=2048,j=16384"),
+        ("examples/cross_entropy_linear.tw", "t=64,v=8192"),
+        ("examples/variance.tw", "r=1024,c=16384"),
+        ("examples/layernorm.tw", "r=2048,c=8192"),
+        ("examples/rmsnorm_matmul.tw", "r=16,n=6144"),
+        ("examples/layernorm_matmul.tw", "r=64,n=6144"),
+        ("examples/rmsnorm_swiglu.tw", "b=4,f=14336"),
+        ("examples/gated_mlp.tw", "t=8,f=8192"),
+        ("examples/quant_gemm.tw", "m=256,n=1024"),
+        ("examples/affine_quant_gemm.tw", "m=256,n=2048"),
+        ("examples/softmax_backward_dq.tw", "b=1,h=2,i=1024,j=1024"),
+        ("examples/softmax_backward_one_pass.tw", "b=1,h=4,i=1024,j=1024"),
+        ("examples/performer_state.tw", "b=1,h=4,j=4096"),
+        ("examples/qknorm_gqa.tw", "b=1,k=2,g=8,i=256,j=4096"),
+        ("examples/mla_decode.tw", "b=1,h=128,j=4096"),
+        ("examples/moe_routing.tw", "t=131072"),
+        ("examples/spherical_attention.tw", "b=1,h=4,i=1024,j=1024"),
+        ("examples/argmax.tw", "r=512,j=65536"),
+        ("examples/unsafe_softmax.tw", "b=1,h=4,i=1024,j=1024"),
+    ],
+}
 
 
 def call(command, *arguments):
@@ -46,9 +67,18 @@ def call(command, *arguments):
     return answer, None
 
 
-def predict(command, machine):
+def processor():
+    try:
+        with open("/proc/cpuinfo") as f:
+            name = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), "unknown")
+    except OSError:
+        name = "unknown"
+    return f"{name}, {os.cpu_count()} cores"
+
+
+def predict(command, machine, cases):
     rows = []
-    for program, sizes in CASES:
+    for program, sizes in cases:
         answer, error = call(command, "model", program, "--machine", machine, "--size", sizes)
         row = {"program": program, "sizes": sizes}
         if error or "seconds" not in answer:
@@ -58,46 +88,89 @@ def predict(command, machine):
             row.update(seconds=answer["seconds"], bound=sum(k["overlapped"] for k in kernels),
                        serial=sum(k["serial"] for k in kernels), bound_by=[k["bound_by"] for k in kernels])
         rows.append(row)
-    return {"machine": machine, "rows": rows}
+    with open(machine) as f:
+        return {"processor": processor(), "machine": f.read().splitlines(), "rows": rows}
 
 
-def measure(command, row, repeat, threads):
+def run(command, row, repeat, threads):
     answer, error = call(command, "run", row["program"], "--size", row["sizes"], "--repeat", str(repeat), "--warmup", "2",
                          "--threads", str(threads))
-    return (None, error) if error else (answer["milliseconds"]["median"] / 1e3, None)
+    return (None, error) if error else (answer["milliseconds"], None)
+
+
+def measure(command, rows, options):
+    """Interleaved rounds; each round of a program gives the median and the least of its runs."""
+    for _ in range(options.rounds):
+        for row in rows:
+            if "seconds" not in row or "failed" in row:
+                continue
+            times, error = run(command, row, options.repeat, options.threads)
+            if error:
+                row["failed"] = error
+                continue
+            row.setdefault("medians", []).append(times["median"] / 1e3)
+            row["least"] = min(row.get("least", 1e9), times["min"] / 1e3)
+    for row in rows:
+        if "medians" in row:
+            row["measured"] = statistics.median(row["medians"])
+
+
+def table(rows, least):
+    print(f"{'program':<32} {'sizes':<26} {'bound':>9} {'serial':>9} {'predicted':>9} {'measured':>9} {'least':>9} {'error':>7}  bound by")
+    errors, errors_of_least = [], []
+    for row in rows:
+        name = os.path.basename(row["program"])
+        if "measured" not in row:
+            print(f"{name:<32} {row['sizes']:<26} {row.get('error') or row.get('failed') or 'not measured'}")
+            continue
+        predicted, measured, best = row["seconds"], row["measured"], row["least"]
+        error = (predicted - measured) / measured
+        short = measured * 1e3 < least
+        if not short:
+            errors.append(abs(error))
+            errors_of_least.append(abs(predicted - best) / best)
+        print(f"{name:<32} {row['sizes']:<26} {row['bound'] * 1e3:8.2f}m {row['serial'] * 1e3:8.2f}m {predicted * 1e3:8.2f}m "
+              f"{measured * 1e3:8.2f}m {best * 1e3:8.2f}m {error:+7.0%}  {'; '.join(row['bound_by'])}{' (too short to count)' if short else ''}",
+              flush=True)
+    if errors:
+        print(f"median error {statistics.median(errors):.0%} against medians, {statistics.median(errors_of_least):.0%} against the least times, "
+              f"of {len(errors)} programs of at least {least:g} ms")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--machine", required=True, help="a machine file that `tilewright hardware calibrate` wrote")
+    parser.add_argument("--machine", help="a machine file that `tilewright hardware calibrate` wrote")
     parser.add_argument("--command", default=os.path.join(ROOT, "build", "tilewright"))
+    parser.add_argument("--set", default="first", choices=sorted(SETS), help="which programs and sizes are predicted")
     parser.add_argument("--predict", action="store_true", help="print predictions as JSON and measure nothing")
     parser.add_argument("--against", metavar="FILE", help="predictions made before; else they are made now")
-    parser.add_argument("--repeat", type=int, default=9)
+    parser.add_argument("--table", metavar="FILE", help="print the table of what --save wrote, and measure nothing")
+    parser.add_argument("--save", metavar="FILE", help="write predictions and measured times as JSON")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each program in a round")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--least", type=float, default=5, help="milliseconds below which a program does not count")
     options = parser.parse_args()
-    machine = os.path.abspath(options.machine)
+    if options.table:
+        with open(options.table) as f:
+            return table(json.load(f)["rows"], options.least)
     if options.against:
         with open(options.against) as f:
             predictions = json.load(f)
+    elif options.machine:
+        predictions = predict(options.command, os.path.abspath(options.machine), SETS[options.set])
     else:
-        predictions = predict(options.command, machine)
+        parser.error("--machine or --against is needed")
     if options.predict:
         json.dump(predictions, sys.stdout, indent=1)
         print()
         return
-    print(f"{'program':<32} {'sizes':<28} {'bound':>9} {'serial':>9} {'predicted':>9} {'measured':>9} {'meas/pred':>9}  bound by")
-    for row in predictions["rows"]:
-        name = os.path.basename(row["program"])
-        if "error" in row:
-            print(f"{name:<32} {row['sizes']:<28} {row['error']}")
-            continue
-        seconds, error = measure(options.command, row, options.repeat, options.threads)
-        if error:
-            print(f"{name:<32} {row['sizes']:<28} {error}")
-            continue
-        print(f"{name:<32} {row['sizes']:<28} {row['bound'] * 1e3:8.2f}m {row['serial'] * 1e3:8.2f}m {row['seconds'] * 1e3:8.2f}m "
-              f"{seconds * 1e3:8.2f}m {seconds / row['seconds']:9.2f}  {'; '.join(row['bound_by'])}", flush=True)
+    measure(options.command, predictions["rows"], options)
+    if options.save:
+        with open(options.save, "w") as f:
+            json.dump(predictions, f, indent=1)
+            f.write("\n")
+    table(predictions["rows"], options.least)
 
 
 if __name__ == "__main__":
