@@ -1,10 +1,12 @@
 // Programs as boxes and wires, texts as SVG.
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <pugixml.hpp>
 
 #include "tests/support/picture.h"
 #include "tilewright/diagram/svg.h"
+#include "tilewright/driver/compiled.h"
 
 namespace tilewright::testing::draw_diagram_test {
 namespace {
@@ -99,6 +101,64 @@ TEST(DrawDiagram, EveryColumnReadsFromColumnsBefore) {
         const DiagramBox& from = d.boxes.at(static_cast<size_t>(d.arrays.at(static_cast<size_t>(a)).from));
         EXPECT_LT(from.column, b.column) << name;
       }
+  }
+}
+
+/// The kernels of the plan that a GPU gets, one after the other.
+std::vector<Diagram> plan(const std::string& source) {
+  CompileOptions o;
+  o.target = Target::Interp;
+  const CompiledProgram c =
+      compile_program(parse_program(std::make_shared<SourceText>(SourceText{"test.tw", source})), o);
+  std::vector<Diagram> all;
+  for (const Compilation& kernel : c.kernels) {
+    const TileProgram tiles = lower(kernel, kernel.plans.back().plan);
+    for (size_t k = 0; k < tiles.kernels.size(); ++k)
+      all.push_back(diagram_of(kernel.elaborated, kernel.derivation, tiles, k, {}));
+  }
+  return all;
+}
+
+const DiagramBox& giver(const Diagram& d, int array) {
+  return d.boxes.at(static_cast<size_t>(d.arrays.at(static_cast<size_t>(array)).from));
+}
+
+TEST(DrawDiagram, MasksOfSumsInPlans) {
+  // What is summed by a reduction is masked before it.
+  const Diagram sum =
+      plan("axis r, j\ninput x[r, j] : f32\ns[r] = sum[j](where(j <= r, x * x, 0))\noutput s : f32\n").at(0);
+  EXPECT_EQ(text(only(sum, Kind::Mask)), "j <= r");
+  for (const DiagramBox& b : sum.boxes)
+    if (b.kind == Kind::Reduce) {
+      EXPECT_EQ(giver(sum, b.inputs.at(0)).kind, Kind::Mask);
+    }
+  // Of a contraction the factor that has the axes of the condition.
+  const Diagram dot = plan(
+                          "axis i, j\naxis e = 64\ninput P[i, j] : f16\ninput V[j, e] : f16\n"
+                          "O[i, e] = sum[j](where(j <= i, P * V, 0))\noutput O : f16\n")
+                          .at(0);
+  EXPECT_EQ(text(only(dot, Kind::Mask)), "j <= i");
+  const DiagramBox& mask = giver(dot, only(dot, Kind::Contract).inputs.at(0));
+  EXPECT_EQ(mask.kind, Kind::Mask);
+  EXPECT_EQ(dot.arrays.at(static_cast<size_t>(mask.inputs.at(0))).name, "P");
+  // A mask that the scores have come through is not drawn again on what is made of them.
+  const Diagram attention =
+      plan(
+          "axis i, j\naxis d = 64, e = 64\ninput Q[i, d] : f16\ninput K[j, d] : f16\ninput V[j, e] : f16\n"
+          "O[i, e] = sum[j](softmax[j](where(j <= i, sum[d](Q * K), -inf)) * V)\noutput O : f16\n")
+          .at(0);
+  EXPECT_EQ(text(only(attention, Kind::Mask)), "j <= i");
+  for (const Diagram* d : {&sum, &dot, &attention}) EXPECT_EQ(breaches(lay_out(*d)), "");
+}
+
+TEST(DrawDiagram, ManyBoxesTakeLittleTime) {
+  std::string source = "axis r, j\ninput x[r, j] : f32\n", chain = source + "c0[r, j] = x\n";
+  for (int k = 0; k < 2000; ++k) source += fmt::format("s{0}[r] = sum[j](x * {0})\noutput s{0} : f32\n", k);
+  for (int k = 0; k < 600; ++k) chain += fmt::format("c{}[r, j] = tanh(c{})\n", k + 1, k);
+  for (const std::string& s : {source, chain + "output c600 : f32\n"}) {
+    const std::clock_t begin = std::clock();
+    EXPECT_GT(lay_out(diagram(s)).shapes.size(), 500u);
+    EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 4.0);
   }
 }
 

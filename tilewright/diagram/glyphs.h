@@ -13,6 +13,6 @@ double text_width(const std::string& text, Font font, double size);
 
 /// Text in the language's syntax broken into lines of about `most` characters, before operators and behind commas, weak
 /// operators and those outside of brackets first; what has no such place stays whole.
-std::vector<std::string> broken(const std::string& text, size_t most);
+std::vector<std::string> broken(const std::string& text, size_t most = 24);
 
 }  // namespace tilewright

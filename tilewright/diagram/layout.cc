@@ -34,7 +34,6 @@ class Layout {
       put(text_at(TextKind::Title, {kMargin, y + 10}, d_.title));
       y += 22;
     }
-    left_ = kMargin;
     for (const std::string& r : d_.table.rows)
       left_ = std::max(left_, kMargin + text_width(r, Font::Sans, measure::figure) + 8);
     for (Row& row : placed_rows()) y = draw(row, y) + 16;
@@ -47,16 +46,17 @@ class Layout {
 
  private:
   std::vector<Row> placed_rows() {
-    return rows_of(d_, o_.width - left_ - kMargin, [&](Row& row) {
+    return rows_of(d_, o_.width - 2 * kMargin, [&](Row& row) {
       reduce_crossings(d_, row);
       place_heights(d_, row);
       for (bool given : {false, true}) {
         align_inputs(d_, row, given);
         place_heights(d_, row);
       }
+      close_gaps(row);
       double end = 0;
       for (const Column& c : columns_of(row)) end = std::max(end, c.right() + c.labels);
-      return end - left_;
+      return end - kMargin;
     });
   }
 
@@ -125,7 +125,7 @@ class Layout {
         any = true;
         most = std::max(most, std::abs(row.port_y(e, true, 0) - row.port_y(e, false, 0)));
       }
-      col.bend = !any ? 0 : most < 0.01 ? 4 : std::min(12 + most * 0.42, 110.0);
+      col.bend = !any ? 0 : most < 0.01 ? 4 : std::min(12 + most * 0.36, 80.0);
     }
     // Room for the sides of loops.
     for (const DiagramLoop& l : d_.loops)
@@ -133,11 +133,19 @@ class Layout {
         const int at = c - row.first;
         if (at >= 0 && at + 1 < static_cast<int>(columns.size())) columns[static_cast<size_t>(at)].bend += 14;
       }
-    double x = left_;
+    double x = kMargin;
     for (Column& col : columns) {
       col.x = x;
       x = col.end();
     }
+    // Names may stand above those of the table's rows, but figures stand beside them.
+    double right = 0;
+    for (size_t c = 0; c < columns.size(); ++c)
+      for (const std::string& f : figures_of(row, c))
+        if (!f.empty())
+          right = std::max(right, left_ - columns[c].x - columns[c].width / 2 +
+                                      text_width(f, Font::Sans, measure::figure) / 2);
+    for (Column& col : columns) col.x += right;
     return columns;
   }
 
@@ -246,6 +254,9 @@ class Layout {
         const double x = row.port_y(a, false, 0), y = row.port_y(b, false, 0);
         return x != y ? x < y : row.port_y(a, true, 0) < row.port_y(b, true, 0);
       });
+      std::vector<double> arrive;
+      for (const RowEdge& e : edges) arrive.push_back(row.port_y(e, true, 0));
+      std::sort(arrive.begin(), arrive.end());
       for (size_t k = 1; k < edges.size(); ++k) {
         const RowEdge &a = edges[k - 1], &b = edges[k];
         if (a.from == b.from && a.from_port == b.from_port) continue;
@@ -258,11 +269,8 @@ class Layout {
         p.start = {columns[c].right() + 2, from};
         p.line({columns[c].bend_from(), from});
         const double above = row.port_y(a, true, row.wires(a, d_) - 1), below = row.port_y(b, true, 0);
-        const bool neighbours =
-            above < below && std::none_of(edges.begin(), edges.end(), [&](const RowEdge& e) {
-              const double y = row.port_y(e, true, 0);
-              return y > above && y < below;
-            });
+        const auto between = std::upper_bound(arrive.begin(), arrive.end(), above);
+        const bool neighbours = above < below && (between == arrive.end() || *between >= below);
         const double rise = std::abs((above + below) / 2 - from);
         if (neighbours && rise <= 2 * columns[c].bend) {
           const RowVertex& to = row.vertices[static_cast<size_t>(b.to)];
@@ -362,17 +370,21 @@ class Layout {
     }
   }
 
+  /// Below a column of a row; none where the column is not its own.
+  std::vector<std::string> figures_of(const Row& row, size_t c) const {
+    const int column = row.first + static_cast<int>(c);
+    if (column < row.begin || column >= row.end || static_cast<size_t>(column) >= d_.table.of_column.size())
+      return {};
+    return d_.table.of_column[static_cast<size_t>(column)];
+  }
+
   /// The table below a row.
   double figures(const Row& row, const std::vector<Column>& columns, double y) {
     if (d_.table.rows.empty()) return y;
     y += 6;
     bool any = false;
     for (size_t c = 0; c < columns.size(); ++c) {
-      std::vector<std::string> lines(d_.table.rows.size());
-      const size_t column = static_cast<size_t>(row.first) + c;
-      if (row.first + static_cast<int>(c) >= row.begin && row.first + static_cast<int>(c) < row.end &&
-          column < d_.table.of_column.size())
-        lines = d_.table.of_column[column];
+      const std::vector<std::string> lines = figures_of(row, c);
       for (size_t r = 0; r < lines.size(); ++r) {
         if (lines[r].empty()) continue;
         any = true;
@@ -445,7 +457,7 @@ class Layout {
   const Diagram& d_;
   LayoutOptions o_;
   Picture p_;
-  double left_ = kMargin;
+  double left_ = kMargin;  ///< behind the names of the table's rows
 };
 
 }  // namespace

@@ -321,8 +321,8 @@ class ProgramDrawing {
       std::vector<Sym> others;
       for (size_t m = 0; m < factors.size(); ++m)
         if (static_cast<int>(m) != k)
-          for (Sym s : index_symbols(factors[m])) others.push_back(s);
-      const std::vector<Sym> own = index_symbols(factors[static_cast<size_t>(k)]);
+          for (Sym s : axes_in(factors[m])) others.push_back(s);
+      const std::vector<Sym> own = axes_in(factors[static_cast<size_t>(k)]);
       if (!has_all(own) || !has_all(others)) continue;
       const bool brings = std::any_of(own.begin(), own.end(), [&](Sym s) { return !holds(others, s); });
       if (brings && is_weight(factors[static_cast<size_t>(k)], over, others)) {
@@ -332,8 +332,8 @@ class ProgramDrawing {
         alone = k;
       }
     }
-    if (alone < 0 && factors.size() == 2 && factors[0] != factors[1] && has_all(index_symbols(factors[0])) &&
-        has_all(index_symbols(factors[1])))
+    if (alone < 0 && factors.size() == 2 && factors[0] != factors[1] && has_all(axes_in(factors[0])) &&
+        has_all(axes_in(factors[1])))
       alone = 1;
     if (alone < 0) return -1;
     const Expr second = factors[static_cast<size_t>(alone)];
@@ -341,7 +341,7 @@ class ProgramDrawing {
     const int first = array_of(product_of(factors));
     if (linear) {
       std::vector<Sym> leaves;
-      for (Sym s : index_symbols(second))
+      for (Sym s : axes_in(second))
         if (!holds(over, s)) leaves.push_back(s);
       used_.insert(second->sym);
       return box(Kind::Linear, {weight_text(second)}, declaration(p_, second->sym), {first}, over, leaves);
@@ -392,15 +392,8 @@ class ProgramDrawing {
   std::vector<Sym> new_axes(Expr e, const std::vector<int>& inputs) const {
     const std::vector<Sym> present = passing(inputs, {});
     std::vector<Sym> axes;
-    for (Sym s : index_symbols(e))
+    for (Sym s : axes_in(e))
       if (!holds(present, s)) axes.push_back(s);
-    return axes;
-  }
-
-  static std::vector<Sym> index_symbols(Expr e) {
-    std::vector<Sym> axes;
-    for (Sym s : free_symbols(e))
-      if (s.kind() == SymbolKind::Index) axes.push_back(s);
     return axes;
   }
 

@@ -23,6 +23,13 @@ size_t Row::wires(const RowEdge& e, const Diagram& d) const {
   return d.arrays[static_cast<size_t>(v.out_arrays[static_cast<size_t>(e.from_port)])].wires.size();
 }
 
+std::vector<std::vector<size_t>> Row::edges_of_vertices() const {
+  std::vector<std::vector<size_t>> of(vertices.size());
+  for (size_t e = 0; e < edges.size(); ++e)
+    for (int v : {edges[e].from, edges[e].to}) of[static_cast<size_t>(v)].push_back(e);
+  return of;
+}
+
 namespace {
 
 class Cutter {
@@ -50,7 +57,8 @@ class Cutter {
     }
     // As few rows as can be; then where few and named wires are cut, and about equal. A row is laid out to know its width where it may fit by what
     // its boxes and labels take at least.
-    std::vector<double> best(n + 1, 1e18);
+    std::vector<double> best(n + 1, 1e18), cuts(n + 1, 0);
+    for (size_t c = 1; c < n; ++c) cuts[c] = cut_cost(static_cast<int>(c));
     std::vector<Row> last(n + 1);  // the row that ends there
     best[0] = 0;
     for (size_t to = 1; to <= n; ++to) {
@@ -64,8 +72,7 @@ class Cutter {
         const double width = place_(tried);
         if (width > room_ && found) continue;
         const double free = std::max(0.0, 1 - width / room_), over = std::max(0.0, width / room_ - 1);
-        const double cost = best[from] + 1000 + (from > 0 ? cut_cost(static_cast<int>(from)) : 0) +
-                            24 * free * free + 5000 * over;
+        const double cost = best[from] + 1000 + cuts[from] + 24 * free * free + 5000 * over;
         if (cost < best[to]) best[to] = cost, last[to] = std::move(tried);
       }
     }

@@ -32,6 +32,8 @@ struct Row {
   std::vector<RowEdge> edges;
   std::vector<std::vector<int>> columns;  ///< vertices, top to bottom
   double port_y(const RowEdge& e, bool at_end, size_t wire) const;
+  /// Of each vertex the numbers of its edges, in their order.
+  std::vector<std::vector<size_t>> edges_of_vertices() const;
   size_t wires(const RowEdge& e, const Diagram& d) const;
 };
 
@@ -49,5 +51,8 @@ void align_inputs(const Diagram& d, Row& row, bool given);
 /// Heights: straight wires where nothing overlaps. Columns are placed in turn against their neighbours, each by a weighted
 /// isotonic median.
 void place_heights(const Diagram& d, Row& row);
+
+/// Moves parts of the row that no wire joins towards each other, as far as the order in every column allows.
+void close_gaps(Row& row);
 
 }  // namespace tilewright

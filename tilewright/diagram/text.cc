@@ -94,6 +94,13 @@ std::string with_names(Expr e, const std::vector<std::pair<Expr, std::string>>& 
   return to_string(renamed(e, shown, done));
 }
 
+std::vector<Sym> axes_in(Expr e) {
+  std::vector<Sym> axes;
+  for (Sym s : free_symbols(e))
+    if (s.kind() == SymbolKind::Index) axes.push_back(s);
+  return axes;
+}
+
 std::string bytes_text(int64_t n) {
   if (n == 0) return "0";
   if (n % (1 << 20) == 0) return fmt::format("{} MiB", n >> 20);

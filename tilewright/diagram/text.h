@@ -22,6 +22,9 @@ class FreshNames {
 /// for what they stand for.
 std::string with_names(Expr e, const std::vector<std::pair<Expr, std::string>>& shown);
 
+/// The axes that occur free in an expression, in order of occurrence.
+std::vector<Sym> axes_in(Expr e);
+
 /// "512 B", "96 KiB", "1.5 MiB"
 std::string bytes_text(int64_t n);
 
