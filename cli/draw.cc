@@ -145,6 +145,11 @@ void add_draw(CLI::App& app, int& status) {
                       "it is for --plan and --kernel");
       expect_effect(*verb, "--stream", drawing->plan || !drawing->kernel.empty(),
                     "it is for --plan and --kernel");
+      if (!drawing->plan && !sizes.empty())
+        throw UserError(
+            Span{},
+            fmt::format("--size {}={} has no effect here", sizes.begin()->first, sizes.begin()->second),
+            "it is for --plan; without it only an axis with a literal length takes another");
       expect_effect(*verb, "--map", options.target == Target::InterpMapped,
                     "it is for --target interp-mapped");
 

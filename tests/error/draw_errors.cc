@@ -51,6 +51,13 @@ TEST_F(DrawErrors, Options) {
       "`stream`?\n");
   EXPECT_EQ(refused({"--size", "q=3"}),
             "error: --size q=3: the program has no axis `q`\n  help: its axes are r, j\n");
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--kernel", "P"}}) {
+    std::vector<std::string> options = {"--size", "r=3,j=4"};
+    options.insert(options.end(), more.begin(), more.end());
+    EXPECT_EQ(refused(options),
+              "error: --size j=4 has no effect here\n  help: it is for --plan; without it only an "
+              "axis with a literal length takes another\n");
+  }
 }
 
 TEST_F(DrawErrors, WherePicturesCannotGo) {
@@ -75,6 +82,11 @@ TEST_F(DrawErrors, Pictures) {
       tilewright({"draw", "s.tw", "--plan", "--target", "interp", "--size", "r=8,j=32"}, folder);
   EXPECT_EQ(plan.status, 0) << plan.err;
   EXPECT_NE(plan.out.find("H memory, loaded"), std::string::npos);
+  write(folder + "/literal.tw",
+        "axis r\naxis j = 8\ninput x[r, j] : f16\nP[r] = max[j](x)\noutput P : f16\n");
+  const CommandResult literal = tilewright({"draw", "literal.tw", "--size", "j=96"}, folder);
+  EXPECT_EQ(literal.status, 0) << literal.err;
+  EXPECT_NE(literal.out.find("96"), std::string::npos);
   EXPECT_GT(number_in_json(json.out, "/pictures/0/width"), 100);
   EXPECT_EQ(number_in_json(json.out, "/pictures/0/boxes"), 4);
 }
