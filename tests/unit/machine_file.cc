@@ -67,6 +67,42 @@ TEST(MachineFile, FiguresOfTheDataSheets) {
   EXPECT_EQ(h800.clusters[0].bandwidth->value, 3.27e12);
 }
 
+/// Every figure's source says where to look it up, and every source but that of the shapes is some figure's.
+TEST(MachineFile, SourcesOfTheLibraryAreThoseOfFigures) {
+  for (const auto& [key, text] : machine_texts()) {
+    const MachineFile m = parse_machine(text, key);
+    for (const auto& [name, where] : m.sources) {
+      EXPECT_GT(where.size(), 12u) << key << " " << name;
+      if (name != "ptx") {
+        EXPECT_NE(text.find("source = \"" + name + "\""), std::string::npos) << key << " " << name;
+      }
+    }
+  }
+}
+
+/// What counts clocks agrees with the clock, up to figures that a data sheet gives at another one (1.98 against 1.83 GHz).
+TEST(MachineFile, RatesOfTheLibraryAgreeWithTheirClocks) {
+  for (const auto& [key, text] : machine_texts()) {
+    const MachineFile m = parse_machine(text, key);
+    if (!m.clock) continue;
+    const double clocks = m.cores->value * m.clock->value;
+    if (m.fma_per_clock && m.fma_f32) {
+      EXPECT_NEAR(m.fma_f32->value / (2 * m.fma_per_clock->value * clocks), 1, 0.09) << key;
+    }
+    if (m.special_per_clock && m.special) {
+      EXPECT_NEAR(m.special->value / (m.special_per_clock->value * clocks), 1, 1e-6) << key;
+    }
+    const MemoryLevel* registers = m.level("registers");
+    ASSERT_TRUE(registers) << key;
+    if (registers->bandwidth) {
+      EXPECT_NEAR(registers->bandwidth->value / (128 * clocks), 1, 1e-6) << key;
+    }
+    if (m.registers_per_core) {
+      EXPECT_EQ(registers->capacity->value, 4 * m.registers_per_core->value) << key;
+    }
+  }
+}
+
 TEST(MachineFile, WhatIsRefused) {
   EXPECT_EQ(message(kSmall), "");
   const std::string broken = message("name = \"x\"\nkind = \n");
