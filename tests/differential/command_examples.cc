@@ -1,4 +1,4 @@
-// Every program of examples/ is checked by the command at the sizes that its `# try:` line names.
+// Every program of examples/ and examples/napkin/ is checked by the command at the sizes that its `# try:` line names.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -20,23 +20,24 @@ std::vector<std::string> tried(const std::string& text) {
 }
 
 void check_all(const std::string& target) {
-  const std::string examples = std::string(TW_SOURCE_DIR) + "/examples",
-                    readme = read(examples + "/README.md");
   int programs = 0;
-  for (const std::string& file : list(examples)) {
-    if (file.size() < 4 || file.substr(file.size() - 3) != ".tw") continue;
-    const std::string name = file.substr(0, file.size() - 3);
-    SCOPED_TRACE(name + " " + target);
-    ++programs;
-    EXPECT_NE(readme.find("`" + name + "`"), std::string::npos) << "examples/README.md does not list it";
-    std::vector<std::string> arguments = tried(read(examples + "/" + file));
-    ASSERT_FALSE(arguments.empty()) << "no `# try:` line";
-    arguments.insert(arguments.begin(), {"check", "examples/" + file, "--target", target});
-    const CommandResult r = tilewright(arguments);
-    EXPECT_EQ(r.status, 0) << r.out << r.err;
-    EXPECT_EQ(r.err, "");
+  for (const std::string folder : {"examples/", "examples/napkin/"}) {
+    const std::string path = std::string(TW_SOURCE_DIR) + "/" + folder, readme = read(path + "README.md");
+    for (const std::string& file : list(path)) {
+      if (file.size() < 4 || file.substr(file.size() - 3) != ".tw") continue;
+      const std::string name = file.substr(0, file.size() - 3);
+      SCOPED_TRACE(name + " " + target);
+      ++programs;
+      EXPECT_NE(readme.find("`" + name + "`"), std::string::npos) << folder << "README.md does not list it";
+      std::vector<std::string> arguments = tried(read(path + file));
+      ASSERT_FALSE(arguments.empty()) << "no `# try:` line";
+      arguments.insert(arguments.begin(), {"check", folder + file, "--target", target});
+      const CommandResult r = tilewright(arguments);
+      EXPECT_EQ(r.status, 0) << r.out << r.err;
+      EXPECT_EQ(r.err, "");
+    }
   }
-  EXPECT_GE(programs, 30);
+  EXPECT_GE(programs, 60);
 }
 
 TEST(CommandExamples, Interpreted) { check_all("interp"); }
