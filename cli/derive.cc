@@ -45,7 +45,9 @@ void add_derive(CLI::App& app, int& status) {
       const Program p = load(*o, sizes);
       CompiledProgram c = [&] {
         Progress progress("deriving");
-        return compile_program(p, compile_options(*o, p));
+        CompiledProgram made = compile_program(p, compile_options(*o, p));
+        if (made.whole) prove(*made.whole);
+        return made;
       }();
       bool proved = true;
       // The definition as one kernel, also where several cost less.

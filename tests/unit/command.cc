@@ -141,7 +141,7 @@ TEST_F(Command, ErrorsAsJson) {
 TEST_F(Command, EmitAsJson) {
   const json j = object({"emit", "s.tw", "--stage", "tile", "--json"});
   EXPECT_EQ(members(j), "milliseconds stage text");
-  EXPECT_EQ(members(j["milliseconds"]), "derive elaborate plan tiles");
+  EXPECT_EQ(members(j["milliseconds"]), "derive elaborate plan prove tiles");
   EXPECT_EQ(j["stage"], "tile");
   EXPECT_EQ(j["text"], tw({"emit", "s.tw", "--stage", "tile"}).out);
   EXPECT_EQ(members(object({"emit", "s.tw", "--stage", "program", "--json"})), "stage text");

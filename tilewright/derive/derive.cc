@@ -623,9 +623,13 @@ bool same_shape(const Derivation& a, const Derivation& b) {
 }  // namespace
 }  // namespace derivation
 
-Derivation derive(const Program& elaborated, Sym axis) {
+Derivation derive_unproved(const Program& elaborated, Sym axis) {
+  return derivation::Deriver(elaborated, axis).run();
+}
+
+void prove(const Program& elaborated, Derivation& d) {
   using namespace derivation;
-  Derivation d = Deriver(elaborated, axis).run();
+  const Sym axis = d.cascade.axis;
   const Axis& a = elaborated.axis(axis);
   constexpr double short_enough = 64;
   const bool too_long = a.baked() && *a.size.number() > short_enough;
@@ -636,11 +640,16 @@ Derivation derive(const Program& elaborated, Sym axis) {
   if (same) {
     Small small{elaborated, d};
     prove(d, &small);
-    return d;
+    return;
   }
-  Derivation general = Deriver(sample, axis).run();
+  const Derivation general = derive_unproved(sample, axis);
   Small small{sample, general};
   prove(d, same_shape(d, general) ? &small : nullptr);
+}
+
+Derivation derive(const Program& elaborated, Sym axis) {
+  Derivation d = derive_unproved(elaborated, axis);
+  prove(elaborated, d);
   return d;
 }
 

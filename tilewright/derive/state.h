@@ -150,6 +150,10 @@ struct Derivation {
 /// UserError (with the span of the statement) when the program is outside what the compiler carries, e.g. reductions that are not connected
 /// through one axis.
 Derivation derive(const Program& elaborated, Sym axis);
+/// The same without State.checks: nothing has proved it yet.
+Derivation derive_unproved(const Program& elaborated, Sym axis);
+/// Fills State.checks of what derive_unproved(elaborated, d.cascade.axis) gave. InternalError where a check fails.
+void prove(const Program& elaborated, Derivation& d);
 
 /// Axes along which lists of the states run, each once.
 std::vector<Sym> rank_axes(const Derivation& d);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tilewright/driver/attempts.h"
 #include "tilewright/driver/price.h"
 #include "tilewright/map/placement.h"
 
@@ -85,9 +86,15 @@ class ProgramCompiler {
     if (one && asks_for_one()) return std::move(out_);
     const auto begin = std::chrono::steady_clock::now();
     const Program elaborated = elaborate_for(out_.program, options_);
+    std::optional<Attempts> known;  // read where something is attempted
     try {
       out_.partition = partition(
-          elaborated, forced, [&](const Program& part) { return attempt(part); },
+          elaborated, forced,
+          [&](const Program& part) {
+            if (!brief_) return attempt(part);
+            if (!known) known.emplace(elaborated, options_);
+            return remembered(*known, part);
+          },
           one ? Start::OneKernel : Start::Rules);
     } catch (const UserError& e) {
       if (!sections_.fuse.empty()) throw refused_fusion(e);
@@ -101,6 +108,7 @@ class ProgramCompiler {
       if (!sections_.kernels.empty()) throw not_several();
       out_.partition.parts.clear();
       out_.partition.arrays.clear();
+      if (known) known->keep();
       return std::move(out_);
     }
     if (one) out_.whole = std::move(out_.kernels.front());
@@ -132,10 +140,18 @@ class ProgramCompiler {
       }
     }
     out_.workspaces = plan_workspaces(out_.program, out_.partition);
+    if (known) known->keep();
     return std::move(out_);
   }
 
  private:
+  Attempt remembered(Attempts& known, const Program& part) {
+    if (auto answer = known.find(part)) return *answer;
+    Attempt answer = attempt(part);
+    known.add(part, answer);
+    return answer;
+  }
+
   /// What `fuse` asks for makes a kernel that is refused for the reason of `e`.
   UserError refused_fusion(const UserError& e) const {
     std::vector<std::string> names;
@@ -363,11 +379,15 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& o) {
         throw UserError(
             out.span, fmt::format("output `{}` is an input: no kernel makes it", in.sym.name()),
             fmt::format("define a copy and make it the output: {0}_out[axes] = {0}", in.sym.name()));
-  try {
-    return ProgramCompiler(p, o, true).run();
-  } catch (const ProgramCompiler::AcceptedInPart&) {
-    return ProgramCompiler(p, o, false).run();
-  }
+  CompiledProgram c = [&] {
+    try {
+      return ProgramCompiler(p, o, true).run();
+    } catch (const ProgramCompiler::AcceptedInPart&) {
+      return ProgramCompiler(p, o, false).run();
+    }
+  }();
+  for (Compilation& kernel : c.kernels) prove(kernel);
+  return c;
 }
 
 std::string heading(const CompiledProgram& c, size_t kernel, const char* mark) {

@@ -13,7 +13,8 @@ struct CompiledProgram {
   /// In the order in which they run. That of a program of one kernel holds the program itself; else each holds a part.
   std::vector<Compilation> kernels;
   Partition partition;               ///< without parts where the program is one kernel
-  std::optional<Compilation> whole;  ///< as one kernel, where that is accepted and several cost less
+  std::optional<Compilation>
+      whole;  ///< as one kernel, where that is accepted and several cost less; not proved, since it is not run
   WorkspacePlan workspaces;
   std::vector<PassTime> before;  ///< passes over the whole program
   bool parted() const { return !partition.parts.empty(); }

@@ -45,12 +45,15 @@ struct CompileOptions {
 Target plan_target(const CompileOptions& o);
 /// The elaborated program that a target gets: a GPU has no op for sorted lists yet, so its ranks are counted.
 Program elaborate_for(const Program& p, const CompileOptions& o);
-/// Parse is done; elaborate, derive and plan as one kernel.
+/// Parse is done; elaborate, derive and plan as one kernel. What is derived is not proved yet.
 Compilation analyse(const Program& p, const CompileOptions& o);
 /// The same of an elaborated part of a program, streamed over `stream`. `clauses`: its section of a schedule, or null. `brief`: with the default plan for
 /// nominal sizes (driver/price.h) alone.
 Compilation analyse_part(const Program& part, Sym stream, const CompileOptions& o,
                          const ScheduleRange* clauses, bool brief = false);
+/// Proves the derivation of what is kept: Derivation of every kernel that compile_program() returns has its State.checks.
+/// InternalError where a check fails.
+void prove(Compilation& c);
 /// The axes that a program can be streamed over, best first: those it reduces over, else the last of its first output.
 std::vector<Sym> streams_of(const Program& elaborated);
 /// Builds the tiles of every plan and maps them where the target is mapped. UserError where that is refused. `shrink`: plans that

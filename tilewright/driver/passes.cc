@@ -1,4 +1,4 @@
-// The passes in order: program → elaborated → derivation → plans → tiles → mapped → source. Each is a function declared in its folder's header.
+// The passes in order: program → elaborated → derivation → plans → tiles → mapped → source, and the proof of the derivation that is kept. Each is a function declared in its folder's header.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -135,7 +135,7 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
 /// `brief`: with the plan for nominal sizes alone.
 void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses,
                      bool brief = false) {
-  c.derivation = timed("derive", &c.times, [&] { return derive(c.elaborated, stream); });
+  c.derivation = timed("derive", &c.times, [&] { return derive_unproved(c.elaborated, stream); });
   c.plans =
       timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
   TW_CHECK(!c.plans.empty(), "no default plan");
@@ -214,6 +214,13 @@ Compilation analyse_part(const Program& part, Sym stream, const CompileOptions& 
   c.program = c.elaborated = part;
   derive_and_plan(c, stream, o, clauses, brief);
   return c;
+}
+
+void prove(Compilation& c) {
+  timed("prove", &c.times, [&] {
+    prove(c.elaborated, c.derivation);
+    return true;
+  });
 }
 
 void check_lowering(Compilation& c, const CompileOptions& o, bool shrink) {

@@ -205,7 +205,7 @@ Expr with_args(Expr e, std::vector<Expr> args);
 std::vector<Sym> free_symbols(Expr e);
 bool depends_on(Expr e, Sym s);
 /// Tensors and tiles read, in first-occurrence order.
-std::vector<Sym> tensors_read(Expr e);
+const std::vector<Sym>& tensors_read(Expr e);
 
 /// Replaces free occurrences of symbols at once; renames bound symbols where a replacement would be captured (always to the same names, so that
 /// equal renamings stay equal). InternalError for an axis of a softmax, whose two roles only elaborate() separates.

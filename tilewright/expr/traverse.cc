@@ -32,6 +32,14 @@ int order(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
+/// Keeps `found` beside a node, or drops it where another thread was first.
+const std::vector<Sym>& published(std::atomic<const std::vector<Sym>*>& kept, const std::vector<Sym>* found) {
+  const std::vector<Sym>* expected = nullptr;
+  if (kept.compare_exchange_strong(expected, found, std::memory_order_acq_rel)) return *found;
+  delete found;
+  return *expected;
+}
+
 }  // namespace
 
 const std::vector<Sym>& free_symbols_of(Expr e) {
@@ -45,25 +53,23 @@ const std::vector<Sym>& free_symbols_of(Expr e) {
       for (Sym s : free_symbols_of(n.args[k]))
         if (!contains(*found, s) && !binds(e, k, s)) found->push_back(s);
   }
-  const std::vector<Sym>* expected = nullptr;
-  if (n.free_syms.compare_exchange_strong(expected, found, std::memory_order_acq_rel)) return *found;
-  delete found;  // another thread was first
-  return *expected;
+  return published(n.free_syms, found);
 }
 
 std::vector<Sym> free_symbols(Expr e) { return free_symbols_of(e); }
 bool depends_on(Expr e, Sym s) { return contains(free_symbols_of(e), s); }
 
-std::vector<Sym> tensors_read(Expr e) {
-  std::vector<Sym> out;
-  std::unordered_set<const Node*> seen;
-  std::function<void(Expr)> visit = [&](Expr x) {
-    if (!facts(x).data || !seen.insert(x.get()).second) return;
-    if (x.is(Op::Read) && !contains(out, x->sym)) out.push_back(x->sym);
-    for (Expr a : x.args()) visit(a);
-  };
-  visit(e);
-  return out;
+const std::vector<Sym>& tensors_read(Expr e) {
+  const InternedNode& n = interned(e);
+  if (auto* known = n.read_syms.load(std::memory_order_acquire)) return *known;
+  auto* found = new std::vector<Sym>;
+  if (n.facts.data) {
+    if (n.op == Op::Read) found->push_back(n.sym);
+    for (Expr a : n.args)
+      for (Sym s : tensors_read(a))
+        if (!contains(*found, s)) found->push_back(s);
+  }
+  return published(n.read_syms, found);
 }
 
 int compare(Expr a, Expr b) {

@@ -99,7 +99,10 @@ CacheContents cache_contents() {
     std::error_code error;
     const auto size = fs::file_size(path, error);
     if (!error) c.bytes += static_cast<int64_t>(size);
-    if (path.filename().string().find(compiler_extension) == std::string::npos) keys.insert(key);
+    const std::string name = path.filename().string();
+    if (name.find(compiler_extension) == std::string::npos &&
+        name.find(attempts_extension) == std::string::npos)
+      keys.insert(key);
   }
   c.kernels = static_cast<int64_t>(keys.size());
   return c;

@@ -18,8 +18,9 @@ std::optional<std::vector<char>> cache_get(const std::string& key, const std::st
 /// Stores bytes atomically; failures are reported once and otherwise ignored. Returns the path when it was stored.
 std::optional<std::string> cache_put(const std::string& key, const std::string& extension,
                                      const std::vector<char>& data);
-/// Extension of the entries that hold what a compiler said of itself; they count as no kernels.
+/// Extensions of entries that count as no kernels: what a compiler said of itself, and what kernels a program was cut into.
 inline constexpr const char* compiler_extension = ".compiler";
+inline constexpr const char* attempts_extension = ".attempts";
 /// Path of an undamaged entry, for loaders that need a file.
 std::optional<std::string> cache_path(const std::string& key, const std::string& extension);
 

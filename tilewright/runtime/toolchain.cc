@@ -1,6 +1,7 @@
 #include "tilewright/runtime/toolchain.h"
 
 #include <fmt/format.h>
+#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,22 +60,55 @@ bool names_a_compiler(std::string name) {
   return std::find(std::begin(known), std::end(known), name) != std::end(known);
 }
 
+/// Path, size, time and inode of a program with the processor that runs it.
+std::optional<std::string> fingerprint(const fs::path& program) {
+  struct stat status {};
+  const std::string cpu = processor();
+  if (cpu.empty() || program.empty() || stat(program.c_str(), &status) != 0) return std::nullopt;
+  return fmt::format("{} {} {}.{:09} {}\n{}", program.string(), status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec, status.st_ino, cpu);
+}
+
+/// The loaded object that holds an address.
+struct Holder {
+  uintptr_t address;
+  std::string path;  ///< empty: the program itself
+  bool found = false;
+};
+
+int look_for(dl_phdr_info* object, size_t, void* data) {
+  auto& holder = *static_cast<Holder*>(data);
+  for (int k = 0; k < object->dlpi_phnum; ++k) {
+    const uintptr_t begin = object->dlpi_addr + object->dlpi_phdr[k].p_vaddr;
+    if (object->dlpi_phdr[k].p_type != PT_LOAD || holder.address < begin ||
+        holder.address - begin >= object->dlpi_phdr[k].p_memsz)
+      continue;
+    holder.path = object->dlpi_name ? object->dlpi_name : "";
+    holder.found = true;
+    return 1;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::optional<std::string> toolchain_fingerprint(const std::string& command) {
   if (command.find_first_of(" \t") != std::string::npos) return std::nullopt;
   const fs::path program = program_of(command);
-  struct stat status {};
-  if (program.empty() || stat(program.c_str(), &status) != 0 ||
-      !names_a_compiler(program.filename().string()))
-    return std::nullopt;
+  if (program.empty() || !names_a_compiler(program.filename().string())) return std::nullopt;
   std::ifstream in(program, std::ios::binary);
   char magic[4] = {};
   if (!in.read(magic, 4) || std::string(magic, 4) != "\177ELF") return std::nullopt;
-  const std::string cpu = processor();
-  if (cpu.empty()) return std::nullopt;
-  return fmt::format("{}\n{} {} {}.{:09} {}\n{}", command, program.string(), status.st_size,
-                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ino, cpu);
+  const auto print = fingerprint(program);
+  return print ? std::optional(command + "\n" + *print) : std::nullopt;
+}
+
+std::optional<std::string> own_fingerprint() {
+  Holder holder{reinterpret_cast<uintptr_t>(&own_fingerprint), {}};
+  dl_iterate_phdr(look_for, &holder);
+  if (!holder.found) return std::nullopt;
+  std::error_code error;
+  return fingerprint(fs::canonical(holder.path.empty() ? "/proc/self/exe" : holder.path, error));
 }
 
 }  // namespace tilewright

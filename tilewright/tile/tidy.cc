@@ -13,7 +13,7 @@ void rename_tile(TileKernel& k, Sym from, Sym to) {
     if (s == from) s = to;
   };
   auto expr = [&](Expr& e) {
-    if (!e) return;
+    if (!e || !contains_axis(tensors_read(e), from)) return;
     e = rewrite(e, [&](Expr x) { return x.is(Op::Read) && x->sym == from ? read(to, x.args()) : x; });
   };
   for_each_stmt(k.body, [&](Stmt& s) {

@@ -1,0 +1,101 @@
+// What is kept of the search for kernels: the same kernels at the next start, and nothing where something differs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/examples.h"
+#include "tilewright/driver/attempts.h"
+#include "tilewright/driver/price.h"
+#include "tilewright/program/elaborate.h"
+#include "tilewright/runtime/cache.h"
+
+namespace tilewright::driver_attempts_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KeptAttempts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        temporary_folder() + "/attempts-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    setenv("TILEWRIGHT_CACHE_DIR", folder_.c_str(), 1);
+    unsetenv("TILEWRIGHT_DISABLE_CACHE");
+  }
+  std::vector<fs::path> entries() const {
+    std::vector<fs::path> found;
+    if (fs::exists(folder_))
+      for (const auto& e : fs::directory_iterator(folder_))
+        if (e.path().extension() == attempts_extension) found.push_back(e.path());
+    return found;
+  }
+  /// Plans and comparisons as people see them.
+  static std::string compiled(const char* name, const CompileOptions& o = {}) {
+    const CompiledProgram c =
+        compile_program(load_program(std::string(TW_SOURCE_DIR) + "/examples/" + name + ".tw"), o);
+    for (const Compilation& kernel : c.kernels)
+      for (const Pass& pass : kernel.derivation.passes) EXPECT_FALSE(pass.state.checks.empty()) << name;
+    return plan_text(c) + choices_text(c);
+  }
+  std::string folder_;
+};
+
+TEST_F(KeptAttempts, GiveTheSameKernelsAndComparisons) {
+  for (const char* name : {"attention_backward", "attention_block", "gated_mlp"}) {
+    const std::string first = compiled(name);
+    const size_t kept = entries().size();
+    EXPECT_GT(kept, 0u) << name;
+    EXPECT_EQ(compiled(name), first) << name;
+    EXPECT_EQ(entries().size(), kept) << name;
+  }
+}
+
+TEST_F(KeptAttempts, AreThoseOfOneProgramAndItsOptions) {
+  const Program p = elaborate(load_program(std::string(TW_SOURCE_DIR) + "/examples/gated_mlp.tw"));
+  Attempt accepted;
+  accepted.stream = p.axes.at(0).index;
+  accepted.passes = 2;
+  accepted.price = {1, 2, 3, 6, 1};
+  Attempts some(p, {});
+  EXPECT_FALSE(some.find(p).has_value());
+  some.add(p, accepted);
+  some.keep();
+  const auto found = Attempts(p, {}).find(p);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->stream, accepted.stream);
+  EXPECT_EQ(found->passes, 2);
+  EXPECT_EQ(found->price.total, 6);
+  CompileOptions other;
+  other.target = Target::Interp;
+  EXPECT_FALSE(Attempts(p, other).find(p).has_value());
+  const Program q = elaborate(load_program(std::string(TW_SOURCE_DIR) + "/examples/softmax.tw"));
+  EXPECT_FALSE(Attempts(p, {}).find(q).has_value());
+  EXPECT_FALSE(Attempts(q, {}).find(p).has_value());
+}
+
+TEST_F(KeptAttempts, RefusalsKeepTheirText) {
+  const Program p = elaborate(load_program(std::string(TW_SOURCE_DIR) + "/examples/softmax.tw"));
+  Attempt refused;
+  refused.refusal = UserError(Span{}, "too wide", "make it narrow");
+  Attempts some(p, {});
+  some.add(p, refused);
+  some.keep();
+  const auto found = Attempts(p, {}).find(p);
+  ASSERT_TRUE(found && found->refusal);
+  EXPECT_EQ(found->refusal->diagnostics().at(0).what, "too wide");
+}
+
+TEST_F(KeptAttempts, DamagedEntriesAndAnAbsentCacheAreNoAnswers) {
+  const std::string first = compiled("attention_block");
+  ASSERT_FALSE(entries().empty());
+  for (const fs::path& path : entries()) std::ofstream(path) << "[1,";
+  EXPECT_EQ(compiled("attention_block"), first);
+  setenv("TILEWRIGHT_DISABLE_CACHE", "1", 1);
+  EXPECT_EQ(compiled("attention_block"), first);
+  unsetenv("TILEWRIGHT_DISABLE_CACHE");
+}
+
+}  // namespace
+}  // namespace tilewright::driver_attempts_test
