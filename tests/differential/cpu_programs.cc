@@ -459,9 +459,7 @@ TEST(CpuPrograms, Products) {
        "output C\n",
        {"m", "n"},
        {},
-       {DType::f32,
-        DType::
-            f16}},  // the sum over l is an operand that a unit for bf16 rounds, and the naive program has none
+       {DType::f32, DType::bf16}},
       {"a product of products",
        "axis m, n, j\n"
        "axis k = 12\n"

@@ -64,6 +64,36 @@ Expr map_factors(Expr e, const std::function<Expr(Expr)>& f) {
   return f(e);
 }
 
+/// A sum over several axes of a product as sums of products of two: what is free of the last axis, another summed factor among it, stands before the sum over that
+/// axis, as in Σ_k A·(Σ_l W·B). A kernel computes it so, in one order or another, and each inner sum is an operand. Others stay as they are.
+Expr contracted(Expr sum) {
+  const std::vector<Sym> bound = sum->bound;
+  Expr body = sum.arg(0);
+  for (size_t last = bound.size(); bound.size() > 1 && last-- > 0;) {
+    std::vector<Sym> others = bound;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(last));
+    const auto varies = [&](Expr f) {
+      return std::any_of(others.begin(), others.end(), [&](Sym s) { return depends_on(f, s); });
+    };
+    std::vector<Expr> inner;
+    int outside = 0;
+    const Expr outer = map_factors(body, [&](Expr f) {
+      if (depends_on(f, bound[last])) {
+        inner.push_back(f);
+        return Expr(1);
+      }
+      outside += varies(f) ? 1 : 0;
+      return f;
+    });
+    if (inner.size() < 2 || outside == 0 || depends_on(outer, bound[last])) continue;
+    Expr product = inner[0];
+    for (size_t k = 1; k < inner.size(); ++k) product = product * inner[k];
+    if (!varies(product)) continue;
+    return contracted(reduce(Reducer::Sum, others, outer * reduce(Reducer::Sum, {bound[last]}, product)));
+  }
+  return sum;
+}
+
 double operation_weight(Op op) {
   switch (op) {
     case Op::Constant:
@@ -206,6 +236,7 @@ int Graph::add(Table t) {
 Expr Graph::round_operands(Expr e, const std::vector<Sym>& order) {
   return rewrite(e, [&](Expr x) -> Expr {
     if (!x.is(Op::Reduce) || x->reducer != Reducer::Sum) return x;
+    if (const Expr nested = contracted(x); nested != x) return round_operands(nested, order);
     auto varies = [&](Expr factor) {
       return std::any_of(x->bound.begin(), x->bound.end(), [&](Sym s) { return depends_on(factor, s); });
     };
