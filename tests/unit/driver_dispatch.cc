@@ -31,11 +31,11 @@ TEST_F(Dispatch, ANewSizeBatchOrStrideCompilesNothing) {
   CompileOptions o;
   Kernel k(example("softmax", DType::f32), o);
   rows(3, 100).run(k);
-  const int64_t first = compile_stats().compiled;
+  const int64_t first = compile_stats().compiled, hits = compile_stats().hits;
   for (int64_t r : {0, 1, 2, 17, 64})
     for (int64_t j : {0, 1, 5, 129, 1000, 4096}) rows(r, j).run(k);
   EXPECT_EQ(compile_stats().compiled, first);
-  EXPECT_EQ(compile_stats().hits, 0);
+  EXPECT_EQ(compile_stats().hits, hits);
 
   Kernel a(example("pf_causal", DType::f32, {{"d", 64}, {"e", 64}}), o);
   // `row`: elements from one row to the next, of 64 features each, `step` elements apart.
