@@ -1,15 +1,19 @@
-"""Times Tilewright's CUDA kernels beside PyTorch's (cuDNN, FlashAttention-2) and the machine's ceilings, in one process.
+"""Times Tilewright's CUDA kernels beside PyTorch's (cuDNN, FlashAttention-2, FlexAttention, cuBLAS) and the machine's ceilings, in one process.
 
-    python3 bench/gpu.py [--out bench/results/h200.json] [--quick]
+    python3 bench/gpu.py [--only REGEX] [--out bench/results/h200.json] [--sizes 1024,4096] [--flex] [--quick] [--schedule NAME=TEXT]
 
-Every timed configuration is checked first against PyTorch in f32. Medians of interleaved rounds by CUDA events; the table shows ratios.
-Operations: 4·H·S²·D for global attention, half of it for causal. Bytes of a copy: read and written.
+`--only` takes the cases whose names match, so that a long table can be made in slices; with `--out`, results are added to those of the file. `--list` prints names.
+Every timed configuration is checked first against PyTorch in f32 or f64. Medians of interleaved rounds by CUDA events; calls under 0.1 ms are replayed from CUDA graphs, ours and
+the peers' alike. The table shows ratios. Operations: 4·D for each pair of a query and a key that the mask leaves (half of the square for causal, the band for a window), 6·D for
+the gradient of the queries. Bytes of a copy: read and written. A peer that cannot run is listed with its error, and no ratio is made of it.
 """
 
 import argparse
 import json
+import math
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -22,144 +26,269 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 import tilewright  # noqa: E402
 
+SHORT = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}
+TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 2e-2, torch.float32: 1e-4}
+
+
+def events(f, inner):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(inner):
+        f()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / inner
+
+
+def replayed(f, inner):
+    """The call `inner` times as one CUDA graph; None where it cannot be captured."""
+    try:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(inner):
+                f()
+        graph.replay()
+        torch.cuda.synchronize()
+        return graph.replay
+    except Exception:  # noqa: BLE001 - a call that cannot be captured is timed as it is
+        torch.cuda.synchronize()
+        return None
+
 
 def interleaved(calls, rounds, inner):
-    """Median milliseconds of each call; calls in random order within a round."""
-    for f in calls.values():
-        f()
-    torch.cuda.synchronize()
+    """Median, least and largest milliseconds of each call; calls in random order within a round."""
+    timed = {}
+    for name, f in calls.items():
+        for _ in range(2):
+            f()
+        torch.cuda.synchronize()
+        once = events(f, inner)
+        graph = replayed(f, 20) if once < 0.1 else None
+        timed[name] = (graph, 20, 1) if graph else (f, 1, max(1, min(inner, int(20 / max(once, 1e-3)))))
     times = {name: [] for name in calls}
     for _ in range(rounds):
         order = list(calls)
         random.shuffle(order)
         for name in order:
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            calls[name]()
-            begin.record()
-            for _ in range(inner):
-                calls[name]()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end) / inner)
+            f, held, repeats = timed[name]
+            f()
+            times[name].append(events(f, repeats) / held)
     return {name: (statistics.median(t), min(t), max(t)) for name, t in times.items()}
 
 
 def relative_error(out, ref):
-    return ((out.float() - ref.float()).norm() / ref.float().norm()).item()
+    return ((out.double() - ref.double()).norm() / ref.double().norm()).item()
 
 
-def attention(results, name, causal, S, H, D, dtype, rounds, inner, schedule=""):
-    q, k, v = (torch.randn(1, H, S, D, device="cuda", dtype=dtype) for _ in range(3))
-    o = torch.full_like(q, float("nan"))
-    short = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}[dtype]
-    overrides = f"d={D},e={D}," + ",".join(f"{t}={short}" for t in "QKVO")
-    kernel = tilewright.Kernel((ROOT / f"examples/{name}.tw").read_text(), "cuda", schedule, overrides)
-    prepared = kernel.prepare(Q=q, K=k, V=v, O=o)
-    calls = {"tilewright": lambda: kernel.run(prepared)}
+def record(results, name, amount, unit, error, times, refused):
+    rates = {label: amount / t[0] * (1e-6 if unit == "GB/s" else 1e-9) for label, t in times.items()}
+    results[name] = {"unit": unit, "rates": rates, "error": error, "milliseconds": times, "refused": refused}
+    ours = rates["tilewright"]
+    others = "  ".join(f"{label} {rate:7.1f} ({ours / rate:4.2f}x)" for label, rate in rates.items() if label != "tilewright")
+    others += "".join(f"  {label}: {why.splitlines()[0][:60]}" for label, why in refused.items())
+    print(f"{name:42s} tilewright {ours:7.1f} {unit}  {others}  error {error:.1e}", flush=True)
 
-    def peer(backend):
+
+def timed_case(o, name, example, overrides, inputs, outputs, reference, amount, peers, unit="TFLOP/s", tolerance=5e-3, **more):
+    """Compiles, checks `reference` (pairs of what was written and what should have been), times beside `peers`, records."""
+    kernel = tilewright.Kernel((ROOT / example).read_text(), "cuda", o.schedules.get(name.split()[0], ""), overrides)
+    for x in outputs.values():
+        x.fill_(float("nan"))
+    prepared = kernel.prepare(**inputs, **outputs, **more)
+    calls, refused = {"tilewright": lambda: kernel.run(prepared)}, {}
+    calls["tilewright"]()
+    torch.cuda.synchronize()
+    error = max(relative_error(out, ref) for out, ref in reference())
+    assert all(not torch.isnan(x).any() for x in outputs.values()), f"{name}: unwritten output"
+    assert error < tolerance, f"{name}: error {error}"
+    for label, call in peers.items():
+        try:
+            call()
+            torch.cuda.synchronize()
+            calls[label] = call
+        except Exception as e:  # noqa: BLE001
+            refused[label] = str(e) or type(e).__name__
+    record(o.results, name, amount, unit, error, interleaved(calls, o.rounds, o.inner), refused)
+
+
+def scores(kind, q, k, slope, cap, window):
+    """Scores of one head in f32, masked."""
+    n = q.shape[-2]
+    s = q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])
+    i, j = torch.arange(n, device="cuda")[:, None], torch.arange(n, device="cuda")[None, :]
+    if kind == "pf_alibi":
+        s = s + slope * (j - i)
+    if kind in ("pf_softcap", "pf_window"):
+        s = cap * torch.tanh(s / cap)
+    if kind not in ("pf_global", "unsafe_softmax", "qknorm_gqa"):
+        s = s.masked_fill(j > i, float("-inf"))
+    return s.masked_fill(i - j >= window, float("-inf")) if kind == "pf_window" else s
+
+
+HEADS = {"pf_gqa": (8, 8), "pf_softcap": (16, 2), "pf_window": (8, 4), "qknorm_gqa": (2, 8)}  # key heads, queries for each
+
+
+def attention(o, kind, S, D=128, dtype=torch.float16, H=32):
+    grouped = kind in HEADS
+    kv, g = HEADS.get(kind, (H, 1))
+    q = torch.randn(1, kv * g, S, D, device="cuda", dtype=dtype)
+    k, v = (torch.randn(1, kv, S, D, device="cuda", dtype=dtype) for _ in range(2))
+    out = torch.empty_like(q)
+    causal = kind in ("pf_causal", "respelled", "pf_gqa", "pf_alibi", "pf_softcap", "pf_window")
+    slope = torch.tensor([2.0 ** (-8.0 * (h + 1) / H) for h in range(H)], device="cuda")
+    window, cap = 4096, 50.0
+    names = {"Q": "queries", "K": "keys", "V": "values", "O": "result", "d": "f", "e": "v"} if kind == "respelled" else {}
+    named = lambda name: names.get(name, name)  # noqa: E731
+    inputs = {named("Q"): q, named("K"): k, named("V"): v} | ({"slope": slope} if kind == "pf_alibi" else {})
+    pairs = float(S) * S / (2 if causal else 1)
+    if kind == "pf_window":
+        pairs = float(sum(min(i + 1, window) for i in range(S)))
+
+    def reference():
+        h = kv * g - 1  # the last query head
+        x, y = q[:, h], k[:, h // g]
+        if kind == "qknorm_gqa":
+            x, y = (t.float() * torch.rsqrt(t.float().square().mean(-1, keepdim=True) + 1e-6) for t in (x, y))
+        s = scores(kind, x, y, slope[h] if kind == "pf_alibi" else 0, cap, window)
+        if kind == "spherical_attention":
+            s = q[:, h].float() @ y.float().transpose(-1, -2) / math.sqrt(D)
+            p = s / s.square().sum(-1, keepdim=True).sqrt()
+        else:
+            p = torch.softmax(s, -1)
+        yield out[:, h], p @ v[:, h // g].float()
+
+    def backend(b):
         def call():
-            with sdpa_kernel(backend):
-                return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            with sdpa_kernel(b):
+                return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
 
         return call
 
-    for label, backend in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("FA2", SDPBackend.FLASH_ATTENTION)):
-        try:
-            peer(backend)()
-            calls[label] = peer(backend)
-        except RuntimeError:
-            pass
-    calls["tilewright"]()
-    h = min(H, 4)  # the reference in f32 needs the whole score matrix
-    ref = F.scaled_dot_product_attention(q[:, :h].float(), k[:, :h].float(), v[:, :h].float(), is_causal=causal)
-    error = relative_error(o[:, :h], ref)
-    assert not torch.isnan(o).any(), "unwritten output"
-    assert error < (2e-2 if dtype == torch.bfloat16 else 5e-3 if dtype == torch.float16 else 1e-4), f"{name}: error {error}"
-    flop = 4.0 * H * S * S * D * (0.5 if causal else 1.0)
-    times = interleaved(calls, rounds, inner)
-    rates = {label: flop / t[0] * 1e-9 for label, t in times.items()}
-    record(results, f"{name} {short} D={D} H={H} S={S}" + (f" [{schedule}]" if schedule else ""), rates, "TFLOP/s", error, times)
+    peers = {}
+    if kind in ("pf_global", "pf_causal", "pf_gqa", "respelled", "unsafe_softmax"):
+        peers = {"cuDNN": backend(SDPBackend.CUDNN_ATTENTION), "FA2": backend(SDPBackend.FLASH_ATTENTION)}
+    if kind in ("pf_alibi", "pf_softcap", "pf_window") and o.flex:
+        peers["Flex"] = flex(kind, q, k, v, slope, cap, window)
+    short = SHORT[dtype]
+    overrides = f"{named('d')}={D},{named('e')}={D}," + ",".join(f"{named(t)}={short}" for t in "QKVO")
+    timed_case(o, f"{kind} {short} D={D} S={S}", f"examples/{kind}.tw", overrides, inputs, {named("O"): out}, reference, 4.0 * D * kv * g * pairs, peers, tolerance=TOLERANCE[dtype])
 
 
-def rows(results, R, C, dtype, rounds, inner):
+def flex(kind, q, k, v, slope, cap, window):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def score(s, b, h, i, j):
+        return s + slope[h] * (j - i) if kind == "pf_alibi" else cap * torch.tanh(s / cap)
+
+    def mask(b, h, i, j):
+        return (j <= i) & (i - j < window) if kind == "pf_window" else j <= i
+
+    S = q.shape[2]
+    blocks = create_block_mask(mask, None, None, S, S, device="cuda")
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return lambda: compiled(q, k, v, score_mod=score, block_mask=blocks, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def backward_dq(o, S, D=128, H=32):
+    q, k, v, do = (torch.randn(1, H, S, D, device="cuda", dtype=torch.float16) for _ in range(4))
+    L, delta = (torch.empty(1, H, S, device="cuda") for _ in range(2))
+    for h in range(H):
+        s = q[0, h].float() @ k[0, h].float().T / math.sqrt(D)
+        L[0, h] = torch.logsumexp(s, -1)
+        delta[0, h] = (do[0, h].float() * (torch.softmax(s, -1) @ v[0, h].float())).sum(-1)
+    out = torch.empty_like(q)
+
+    def reference():
+        s = q[0, H - 1].float() @ k[0, H - 1].float().T / math.sqrt(D)
+        p = torch.exp(s - L[0, H - 1, :, None])
+        yield out[0, H - 1], (p * (do[0, H - 1].float() @ v[0, H - 1].float().T - delta[0, H - 1, :, None])) @ k[0, H - 1].float() / math.sqrt(D)
+
+    timed_case(o, f"softmax_backward_dq f16 D={D} S={S}", "examples/softmax_backward_dq.tw", "", {"Q": q, "K": k, "V": v, "dO": do, "L": L, "D": delta}, {"dQ": out}, reference,
+               6.0 * D * H * S * S, {})
+
+
+def rows(o, R, C, dtype):
     x = torch.randn(R, C, device="cuda", dtype=dtype)
-    y = torch.full_like(x, float("nan"))
-    z = torch.empty_like(x)
-    short = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}[dtype]
-    kernel = tilewright.Kernel((ROOT / "examples/softmax.tw").read_text(), "cuda", "", f"x={short},P={short}")
-    prepared = kernel.prepare(x=x, P=y)
-    calls = {"tilewright": lambda: kernel.run(prepared), "torch.softmax": lambda: torch.softmax(x, -1), "copy": lambda: z.copy_(x)}
-    calls["tilewright"]()
-    error = relative_error(y, torch.softmax(x.double(), -1))
-    assert not torch.isnan(y).any() and error < (5e-3 if dtype != torch.float32 else 1e-5), f"softmax: error {error}"
-    times = interleaved(calls, rounds, inner)
-    moved = 2.0 * x.numel() * x.element_size()
-    record(results, f"softmax {short} {R} x {C}", {label: moved / t[0] * 1e-6 for label, t in times.items()}, "GB/s", error, times)
+    y, z = torch.empty_like(x), torch.empty_like(x)
+    timed_case(o, f"softmax {SHORT[dtype]} {R} x {C}", "examples/softmax.tw", f"x={SHORT[dtype]},P={SHORT[dtype]}", {"x": x}, {"P": y}, lambda: [(y, torch.softmax(x.double(), -1))],
+               2.0 * x.numel() * x.element_size(), {"torch.softmax": lambda: torch.softmax(x, -1), "copy": lambda: z.copy_(x)}, "GB/s", 5e-3 if dtype != torch.float32 else 1e-5)
 
 
-def layernorm_matmul(results, r, n, c, dtype, rounds, inner):
+def product(o, n, dtype):
+    a, b = (torch.randn(n, n, device="cuda", dtype=dtype) for _ in range(2))
+    c = torch.empty_like(a)
+    short = SHORT[dtype]
+    timed_case(o, f"product {short} {n}", "bench/product.tw", ",".join(f"{t}={short}" for t in "ABC"), {"A": a, "B": b}, {"C": c}, lambda: [(c[:512], a[:512].float() @ b.float())],
+               2.0 * n**3, {"cuBLAS": lambda: torch.matmul(a, b)}, tolerance=TOLERANCE[dtype])
+
+
+def norm_matmul(o, kind, r, n, c, dtype=torch.float16):
     x, gamma, w = (torch.randn(s, device="cuda", dtype=dtype) for s in ((r, c), (c,), (c, n)))
-    y = torch.full((r, n), float("nan"), device="cuda", dtype=dtype)
-    short = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}[dtype]
-    kernel = tilewright.Kernel((ROOT / "examples/layernorm_matmul.tw").read_text(), "cuda", "", f"c={c}," + ",".join(f"{t}={short}" for t in ("x", "gamma", "W", "y")))
-    prepared = kernel.prepare(x=x, gamma=gamma, W=w, y=y)
-    calls = {"tilewright": lambda: kernel.run(prepared), "torch eager": lambda: F.layer_norm(x, (c,), gamma) @ w}
-    calls["tilewright"]()
-    ref = F.layer_norm(x.double(), (c,), gamma.double()) @ w.double()
-    error = relative_error(y, ref)
-    assert error < (2e-2 if dtype != torch.float32 else 1e-4), f"layernorm_matmul: error {error}"
-    times = interleaved(calls, rounds, inner)
-    record(results, f"layernorm_matmul {short} r={r} n={n} c={c}", {label: 2.0 * r * n * c / t[0] * 1e-9 for label, t in times.items()}, "TFLOP/s", error, times)
+    y = torch.empty((r, n), device="cuda", dtype=dtype)
+    norm = (lambda t, g: F.layer_norm(t, (c,), g)) if kind == "layernorm_matmul" else (lambda t, g: F.rms_norm(t, (c,), g, 1e-5))
+    short = SHORT[dtype]
+    timed_case(o, f"{kind} {short} r={r} n={n} c={c}", f"examples/{kind}.tw", f"c={c}," + ",".join(f"{t}={short}" for t in ("x", "gamma", "W", "y")),
+               {"x": x, "gamma": gamma, "W": w}, {"y": y}, lambda: [(y[:256], norm(x[:256].double(), gamma.double()) @ w.double())], 2.0 * r * n * c,
+               {"norm + cuBLAS": lambda: norm(x, gamma) @ w}, tolerance=TOLERANCE[dtype])
 
 
-def record(results, name, rates, unit, error, times):
-    results.append({"name": name, "unit": unit, "rates": rates, "error": error, "milliseconds": times})
-    ours = rates["tilewright"]
-    others = "  ".join(f"{label} {rate:8.1f} ({ours / rate:4.2f}x)" for label, rate in rates.items() if label != "tilewright")
-    print(f"{name:44s} tilewright {ours:8.1f} {unit}  {others}  error {error:.1e}", flush=True)
+def cases(o):
+    half, bf16, f32 = torch.float16, torch.bfloat16, torch.float32
+    for S in o.sizes:
+        for kind in ("pf_global", "pf_causal", "pf_gqa", "pf_alibi", "pf_softcap", "pf_window"):
+            yield f"{kind} f16 D=128 S={S}", lambda kind=kind, S=S: attention(o, kind, S)
+        for kind in ("pf_global", "pf_causal"):
+            yield f"{kind} bf16 D=128 S={S}", lambda kind=kind, S=S: attention(o, kind, S, 128, bf16)
+            for D, H in ((64, 32), (256, 16)):
+                yield f"{kind} f16 D={D} S={S}", lambda kind=kind, S=S, D=D, H=H: attention(o, kind, S, D, half, H)
+    for kind in ("respelled", "unsafe_softmax", "spherical_attention", "qknorm_gqa"):
+        D = 64 if kind == "qknorm_gqa" else 128
+        yield f"{kind} f16 D={D} S=4096", lambda kind=kind, D=D: attention(o, kind, 4096, D)
+    yield "softmax_backward_dq f16 D=128 S=4096", lambda: backward_dq(o, 4096)
+    yield "pf_global f32 D=128 S=2048", lambda: attention(o, "pf_global", 2048, 128, f32, 8)
+    for n, dtype in ((8192, half), (8192, bf16), (4096, half), (2048, f32)):
+        yield f"product {SHORT[dtype]} {n}", lambda n=n, dtype=dtype: product(o, n, dtype)
+    for kind in ("layernorm_matmul", "rmsnorm_matmul"):
+        yield f"{kind} f16 r=4096 n=6144 c=4096", lambda kind=kind: norm_matmul(o, kind, 4096, 6144, 4096)
+    for dtype in (f32, half):
+        yield f"softmax {SHORT[dtype]} 8192 x 8192", lambda dtype=dtype: rows(o, 8192, 8192, dtype)
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out")
+    parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--sizes", default="1024,2048,4096,16384", help="lengths of sequences")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--flex", action="store_true", help="compile FlexAttention beside ALiBi, softcap and window (20 s each)")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--schedule", action="append", default=[], help="also time pf_global with this schedule")
-    args = parser.parse_args()
-    rounds, inner = (5, 3) if args.quick else (11, 5)
+    parser.add_argument("--schedule", action="append", default=[], metavar="NAME=TEXT", help="a schedule for the cases of a program")
+    o = parser.parse_args()
+    o.sizes = [int(s) for s in o.sizes.split(",")]
+    o.rounds, o.inner = (5, 3) if o.quick else (11, 5)
+    o.schedules = dict(s.split("=", 1) for s in o.schedule)
+    chosen = [(name, run) for name, run in cases(o) if re.search(o.only, name)]
+    if o.list:
+        print("\n".join(name for name, _ in chosen))
+        return 0
+    path = pathlib.Path(o.out) if o.out else None
+    o.results = json.loads(path.read_text())["results"] if path and path.exists() else {}
     torch.manual_seed(0)
     random.seed(0)
-    results = []
     smi = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
-    print("#", smi, "torch", torch.__version__, "tilewright", tilewright.version())
-    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.float16) for _ in range(2))
-    ms = interleaved({"matmul": lambda: a @ b}, rounds, inner)["matmul"][0]
-    print(f"ceiling: f16 matrix product 8192^3 {2 * 8192**3 / ms * 1e-9:.0f} TFLOP/s")
-    results.append({"name": "matmul ceiling", "rates": {"torch": 2 * 8192**3 / ms * 1e-9}, "unit": "TFLOP/s"})
-    del a, b
-    failures = []
-    cases = [lambda: attention(results, "pf_global", False, 8192, 32, 128, torch.float16, rounds, inner),
-             lambda: attention(results, "pf_causal", True, 8192, 32, 128, torch.float16, rounds, inner),
-             lambda: rows(results, 8192, 8192, torch.float32, rounds, inner),
-             lambda: rows(results, 8192, 8192, torch.float16, rounds, inner),
-             lambda: layernorm_matmul(results, 1024, 4096, 4096, torch.float16, 3, 1)]
-    for s in args.schedule:
-        cases.append(lambda s=s: attention(results, "pf_global", False, 8192, 32, 128, torch.float16, rounds, inner, s))
-    if not args.quick:
-        cases += [lambda: attention(results, "pf_global", False, 8192, 32, 128, torch.bfloat16, rounds, inner),
-                  lambda: attention(results, "pf_causal", True, 2048, 32, 128, torch.float16, rounds, inner),
-                  lambda: attention(results, "pf_global", False, 8192, 32, 64, torch.float16, rounds, inner),
-                  lambda: attention(results, "pf_global", False, 2048, 8, 128, torch.float32, 3, 1)]
-    for case in cases:
+    print("#", smi, "torch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), "tilewright", tilewright.version(), flush=True)
+    failures = 0
+    for name, run in chosen:
         try:
-            case()
+            run()
         except Exception as e:  # noqa: BLE001 - one failing case must not hide the others
-            failures.append(str(e))
-            print("FAILED:", str(e)[:2000], flush=True)
-    if args.out:
-        path = pathlib.Path(args.out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"machine": smi, "torch": torch.__version__, "results": results}, indent=1) + "\n")
+            failures += 1
+            o.results[name] = {"failed": str(e)[:2000]}
+            print(f"{name:42s} FAILED: {str(e)[:600]}", flush=True)
+        torch.cuda.empty_cache()
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"machine": smi, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "results": o.results}, indent=1) + "\n")
     return 1 if failures else 0
 
 
