@@ -158,7 +158,7 @@ TEST(DrawDiagram, ManyBoxesTakeLittleTime) {
   for (const std::string& s : {source, chain + "output c600 : f32\n"}) {
     const std::clock_t begin = std::clock();
     EXPECT_GT(lay_out(diagram(s)).shapes.size(), 500u);
-    EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 4.0);
+    EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 15.0);
   }
 }
 
