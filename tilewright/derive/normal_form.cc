@@ -427,6 +427,15 @@ bool NormalForm::is_exponential_guard(Expr condition, const Terms& guarded) {
       found = found || (here && provably_positive(simplify(product_of(scale))));
     }
     if (low && t.u == v) found = true;
+    // v = s·u + r with s > 0, where r does not vary along the axis and has left the exponent, as a slope times a distance leaves it.
+    if (low && !found) {
+      std::vector<Expr> varying;
+      for (Expr a : addends_of(expand(v)))
+        if (kind(a) == Kind::C) varying.push_back(a);
+      const Expr left = sum_of(varying), u = is_kept(t.u) ? t.u.arg(0) : t.u;
+      const auto scale = simplify(u / left).number();
+      found = (scale && *scale > 0) || provably_equal(left, u);
+    }
     if (!found) return false;
   }
   return true;

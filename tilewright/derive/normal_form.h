@@ -87,7 +87,7 @@ class NormalForm {
   Terms product(const Terms& a, const Terms& b, Expr whole);
   Terms shifted(Expr varying, Expr rest);
   bool needs_no_point(Expr exponent) const;
-  static bool is_exponential_guard(Expr condition, const Terms& guarded);
+  bool is_exponential_guard(Expr condition, const Terms& guarded);
 
   Sym axis_;
   std::set<Sym> running_;
