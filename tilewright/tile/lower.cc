@@ -437,7 +437,10 @@ Sym KernelBuilder::reduction_tile(Expr e) {
   return tile;
 }
 
-Expr KernelBuilder::binary_scale(Expr scale) { return scalar(simplify(bake(p_.axes, scale) / log(2))); }
+Expr KernelBuilder::binary_scale(Expr scale) {
+  const Expr binary = simplify(bake(p_.axes, scale) / log(2));
+  return binary.is_constant(1) ? binary : scalar(binary);
+}
 
 Expr KernelBuilder::with_known_exponentials(Expr e) {
   if (exponentials_.empty()) return e;

@@ -238,8 +238,10 @@ Expr MachineForm::sum(const std::vector<Expr>& terms) {
 Expr MachineForm::exponential(Expr a) {
   const Expr to_binary = pow(log(2), -1);
   if (a.is(Op::Add))
-    if (auto common = common_scale(a.args()))
-      return exp2(sum(common->terms) * scalar(simplify(common->scale * to_binary)));
+    if (auto common = common_scale(a.args())) {
+      const Expr scale = simplify(common->scale * to_binary), difference = sum(common->terms);
+      return exp2(scale.is_constant(1) ? difference : difference * scalar(scale));
+    }
   // What varies along fewer axes may be the maximum of the rest, which is therefore summed as it was for the maximum, and
   // the difference is taken before it is scaled.
   std::vector<Expr> varying, scaled, row;

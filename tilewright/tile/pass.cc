@@ -22,6 +22,8 @@ constexpr double threshold_bits = 8;
 
 Expr read_at(Sym sym, const std::vector<Sym>& axes) { return read(sym, {axes.begin(), axes.end()}); }
 
+Expr times(Expr x, Expr scale) { return scale.is_constant(1) ? x : x * scale; }
+
 Expr identity_of(Point::Kind kind) {
   switch (kind) {
     case Point::Kind::Maximum: return -Expr::infinity();
@@ -240,7 +242,7 @@ void PassBuilder::exponential(const Point& p, const PointParts& x) {
 void PassBuilder::exponential_of(const Point& p, Expr u, Sym target, const std::string& comment) {
   Sym row = b_.new_tile("g", b_.tile_axes(p.axes), b_.real());
   b_.map(row, select(equal(b_.at(p.var), number(identity_of(p.kind))), 0, b_.at(p.var)));
-  b_.map(target, exp2((u - b_.at(row)) * b_.binary_scale(p.scale)), comment);
+  b_.map(target, exp2(times(u - b_.at(row), b_.binary_scale(p.scale))), comment);
 }
 
 /// E = exp(scale·(u − ρ)) from a point that may lie far below u, or be −inf: then E is inf or NaN, and the slow
@@ -255,7 +257,7 @@ void PassBuilder::speculative_exponential(const Point& p, const PointParts& x) {
     return !is_float(input.dtype) || mantissa_bits(input.dtype) <= mantissa_bits(DType::f16);
   });
   if (!coarse) {
-    b_.map(x.exponential, exp2((u - b_.at(p.var)) * scale), comment);
+    b_.map(x.exponential, exp2(times(u - b_.at(p.var), scale)), comment);
     return;
   }
   Sym row = b_.new_tile("g", b_.tile_axes(p.axes), b_.real());
@@ -333,7 +335,7 @@ Piece PassBuilder::lift(size_t index, Sym target, bool accumulate, Expr without)
     if (!x.is(Op::Exp)) return x;
     for (size_t k = 0; k < s_.points.size(); ++k) {
       const Point& p = s_.points[k];
-      if (!p.exponential || !simplify(x.arg(0) - exponent(p)).is_constant(0)) continue;
+      if (!p.exponential || !provably_equal(x.arg(0), exponent(p))) continue;
       PointParts& parts = parts_[k];
       if (is_true(p.present) || p.present == c.present) {
         vanishes = vanishes || !is_true(p.present);

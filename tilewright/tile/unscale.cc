@@ -22,6 +22,27 @@ Expr scale_of(Expr u) {
   return provably_positive(scale) ? scale : Expr(1);
 }
 
+template <class F>
+void each_read(Expr e, const F& f) {
+  if (e.is(Op::Read)) f(e);
+  for (Expr a : e.args()) each_read(a, f);
+}
+
+/// u / log 2, where u is a sum that this does not make dearer: each addend has a scalar factor already, or varies along one axis at most. Else null.
+Expr in_binary_units(Expr u) {
+  if (!u.is(Op::Add)) return {};
+  std::vector<Expr> addends;
+  for (Expr a : u.args()) {
+    const std::vector<Expr> factors = a.is(Op::Mul) ? a.args() : std::vector<Expr>{a};
+    const bool scaled = std::any_of(factors.begin(), factors.end(), [](Expr f) { return is_scalar(f); });
+    bool narrow = true;
+    each_read(a, [&](Expr read) { narrow = narrow && read.args().size() <= 1; });
+    if (!scaled && !narrow) return {};
+    addends.push_back(simplify(a / log(Expr(2))));
+  }
+  return simplify(make(Op::Add, addends));
+}
+
 bool is_comparison(Expr e) { return e.is(Op::Lt) || e.is(Op::Le) || e.is(Op::Eq) || e.is(Op::Ne); }
 bool is_infinite(Expr e) { return e.number() && std::isinf(*e.number()); }
 
@@ -33,10 +54,16 @@ Derivation points_without_scale(const Program& elaborated, Derivation d) {
     for (Point& p : pass.state.points) {
       if (!p.exponential || p.kind == Point::Kind::Mean) continue;
       const Expr u = simplify(bake(elaborated.axes, p.u)), scale = scale_of(u);
-      if (scale.is_constant(1)) continue;
-      p.u = simplify(u / scale);
-      p.scale = scale;
-      scales[p.var] = scales[p.next] = scale;
+      if (!scale.is_constant(1)) {
+        p.u = simplify(u / scale);
+        p.scale = scale;
+      } else if (const Expr binary = in_binary_units(u)) {
+        p.u = binary;
+        p.scale = log(Expr(2));
+      } else {
+        continue;
+      }
+      scales[p.var] = scales[p.next] = p.scale;
     }
   if (scales.empty()) return d;
   auto scaled = [&](Expr& e) {

@@ -8,7 +8,8 @@ namespace tilewright {
 /// of v: the point's u becomes v, its scale c, and every read of ρ or ρ' becomes c times the read of what is held.
 /// max(c·v) = c·max(v), so every value stays what it was. What it gains: v − ρ is exact for the largest element,
 /// however large it is, where c·v − c·ρ keeps the rounding of c·ρ (a row of scores near −1e30 would come out as
-/// NaN), and the extremum of a chunk needs no product.
+/// NaN), and the extremum of a chunk needs no product. Where u is a sum whose addends have factors of their own, c is log 2, so that the exponential is 2 to the power of v − ρ
+/// without a product.
 Derivation points_without_scale(const Program& elaborated, Derivation d);
 
 }  // namespace tilewright
