@@ -1,5 +1,6 @@
 // Scores of any finite magnitude: an exponential of a difference is as exact as the difference.
 #include "tests/support/scores.h"
+#include "tests/support/wide_operands.h"
 
 namespace tilewright::testing::large_scores_test {
 namespace {
@@ -73,6 +74,11 @@ TEST(LargeScores, DataThatDoesNotVaryAlongTheStream) {
     expect_scores("S + z[i]", Target::Interp, 0, x);
   }
   expect_scores("S + z[i] - o", Target::Cpu, 5, NAN);
+}
+
+/// An operand that 16 bits cannot hold is multiplied as it is.
+TEST(LargeScores, OperandsBeyondTheRangeOfF16) {
+  for (Target target : {Target::Cpu, Target::Interp, Target::InterpMapped}) expect_wide_operands(target);
 }
 
 }  // namespace

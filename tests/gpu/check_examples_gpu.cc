@@ -3,6 +3,7 @@
 
 #include "tests/support/examples.h"
 #include "tests/support/scores.h"
+#include "tests/support/wide_operands.h"
 #include "tilewright/runtime/cuda.h"
 
 namespace tilewright::testing::check_examples_gpu_test {
@@ -59,6 +60,25 @@ TEST(CheckExamplesGpu, LargeScores) {
   SKIP_WITHOUT_GPU();
   expect_definition_of_scores(Target::Cuda);
   expect_definition_of_scores(Target::Cuda, Target::Cuda, "guard always");
+}
+
+TEST(CheckExamplesGpu, OperandsBeyondTheRangeOfF16) {
+  SKIP_WITHOUT_GPU();
+  expect_wide_operands(Target::Cuda);
+}
+
+/// Capped scores on both sides of where a hyperbolic tangent is a polynomial.
+TEST(CheckExamplesGpu, CappedScores) {
+  SKIP_WITHOUT_GPU();
+  for (double cap : {50.0, 2.0, 0.5}) {
+    CheckCase c;
+    c.program = "pf_softcap";
+    c.sizes = {{"b", 1}, {"k", 2}, {"g", 2}, {"i", 200}, {"j", 300}};
+    c.params = {{"cap", cap}};
+    c.dtype = DType::f16;
+    c.target = Target::Cuda;
+    expect_check(c);
+  }
 }
 
 TEST(CheckExamplesGpu, LayernormMatmul) {

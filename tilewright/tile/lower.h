@@ -25,6 +25,11 @@ struct Piece {
   Expr present;               ///< condition in masked segments, over tiles; null or true: none
   Expr absent;                ///< value of absent elements (Reduce)
   std::vector<DType> direct;  ///< Dot: dtypes of the inputs that are its direct factors
+  struct Operand {
+    DType dtype = DType::f32;  ///< what it is rounded to
+    bool checked = false;      ///< its values may lie outside of the dtype's range
+  };
+  Operand a_operand, b_operand;  ///< Dot
   bool accumulate = false;
   std::string comment;
 };
@@ -113,10 +118,17 @@ class KernelBuilder {
   Sym materialise(Expr machine, const std::set<Expr>& shared, const std::string& name = {});
   void emit_piece(const Piece& piece, const std::set<Expr>& shared);
   Sym operand(Expr machine, DType dtype, const std::set<Expr>& shared);
+  Sym rounded(Expr from, Expr v, DType dtype);
   DType operand_dtype(Expr side, const std::vector<DType>& direct) const;
+  /// May operands be f16 whose range is not proved? Products that the plan gives to a loading role are taken by units for 16-bit operands; elsewhere they
+  /// are computed in f32 as they are.
+  bool checks_operands() const { return plan_.loaders > 0; }
+  void emit_dot(const Piece& piece, const std::set<Expr>& shared);
   std::set<Expr> shared_nodes(const std::vector<Expr>& roots) const;
   void order_in_place(std::vector<Piece>& pieces);
   bool fits_f16(Expr side) const;
+  /// Does it vary along an axis whose blocks are cut into pieces, one for each group of threads?
+  bool has_rows(Expr side) const;
   std::string unique(std::string name);
   std::string name_for(Expr machine) const;
 

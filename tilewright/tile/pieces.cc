@@ -109,7 +109,11 @@ bool KernelBuilder::factorise(Expr term, const std::vector<Sym>& reduced, const 
     if (!reduces(s.with) || !reduces(s.without)) continue;
     std::pair<int, int64_t> cost{0, 0};
     for (const auto* side : {&s.with, &s.without})
-      if (side->size() > 1 || !is_operand((*side)[0])) cost = {cost.first + 1, cost.second + elements(*side)};
+      if (side->size() > 1 || !is_operand((*side)[0])) {
+        // Where rows are shared among groups of threads, each holds its own in registers.
+        const bool apart = checks_operands() && !has_rows(product_of(*side));
+        cost = {cost.first + 1, cost.second + (apart ? int64_t(1) << 40 : 0) + elements(*side)};
+      }
     if (cost < best_cost) best = s, best_cost = cost;
   }
   if (best.with.empty()) return false;
@@ -163,27 +167,36 @@ bool KernelBuilder::fits_f16(Expr side) const {
   return range.lo >= -65504 && range.hi <= 65504;
 }
 
+bool KernelBuilder::has_rows(Expr side) const {
+  const std::vector<Sym> axes = axes_in(side);
+  return std::any_of(axes.begin(), axes.end(), [&](Sym s) { return k_.axis(s).piece < k_.axis(s).block; });
+}
+
 DType KernelBuilder::operand_dtype(Expr side, const std::vector<DType>& direct) const {
   DType narrow = real_;
   for (DType t : direct)
     if (is_float(t) && bytes(t) < bytes(narrow)) narrow = t;
   // A computed operand is no f8 factor: it keeps at least the digits of the f8 ones.
   if (bytes(narrow) == 1) return fits_f16(side) ? DType::f16 : DType::bf16;
-  if (narrow == DType::f16) return fits_f16(side) ? DType::f16 : real_;
+  if (narrow == DType::f16)
+    return fits_f16(side) || (checks_operands() && has_rows(side)) ? DType::f16 : real_;
   return narrow == DType::bf16 ? DType::bf16 : real_;
 }
 
+/// `v`, the value of `from`, in a tile of that dtype.
+Sym KernelBuilder::rounded(Expr from, Expr v, DType dtype) {
+  const Expr key = cast(dtype, from);
+  if (Sym tile = known(key)) return tile;
+  const size_t frame = frame_for(from), saved = std::exchange(current_, frame);
+  const Sym tile = new_tile("P", axes_in(from), dtype);
+  map(tile, v);
+  remember(frame, key, tile);
+  current_ = saved;
+  return tile;
+}
+
 Sym KernelBuilder::operand(Expr machine, DType dtype, const std::set<Expr>& shared) {
-  auto narrowed = [&](Expr from, Expr v) {
-    Expr key = cast(dtype, from);
-    if (Sym tile = known(key)) return tile;
-    const size_t frame = frame_for(from), saved = std::exchange(current_, frame);
-    Sym tile = new_tile("P", axes_in(from), dtype);
-    map(tile, v);
-    remember(frame, key, tile);
-    current_ = saved;
-    return tile;
-  };
+  const auto narrowed = [&](Expr from, Expr v) { return rounded(from, v, dtype); };
   if (machine.is(Op::Read)) {
     const Tile& t = k_.tile(machine->sym);
     if (t.use == Tile::Use::Operand || t.dtype == dtype) return t.sym;
@@ -273,9 +286,11 @@ void KernelBuilder::emit(std::vector<Piece> pieces, bool in_place) {
     if (x.kind == Piece::Kind::Dot) {
       for (Expr* side : {&x.a, &x.b}) {
         const DType dtype = operand_dtype(*side, x.direct);
+        const bool fits = dtype != DType::f16 || fits_f16(*side);
         *side = machine(*side, axes_in(*side));
         roots.push_back(*side);
-        x.direct.push_back(dtype);  // the last two: dtypes of a and b
+        const bool whole = side->is(Op::Read) && k_.tile((*side)->sym).use == Tile::Use::Operand;
+        (side == &x.a ? x.a_operand : x.b_operand) = {dtype, !fits && !whole};
       }
     } else {
       x.value = machine(x.value, axes_union(k_.tile(x.tile).axes, x.axes));
@@ -286,13 +301,38 @@ void KernelBuilder::emit(std::vector<Piece> pieces, bool in_place) {
   for (const Piece& x : pieces) emit_piece(x, shared);
 }
 
+/// A · B in 16 bits, where the values of a side may leave the range of f16: what leaves it, infinities and NaN among them, is 0 in the rounded operand, and its products are
+/// added as they are on a slow path. Each product is counted once.
+void KernelBuilder::emit_dot(const Piece& x, const std::set<Expr>& shared) {
+  const Expr present = x.present && !is_true(x.present) ? x.present : Expr();
+  std::vector<Expr> inside;  // of each checked side
+  std::vector<Sym> axes;
+  const auto side = [&](Expr machine, const Piece::Operand& o) {
+    if (!o.checked) return operand(machine, o.dtype, shared);
+    const Expr full = at(machine.is(Op::Read) ? machine->sym
+                         : known(machine)     ? known(machine)
+                                              : materialise(machine, shared));
+    inside.push_back(less_equal(make(Op::Abs, {full}), Expr(65504)));
+    axes = axes_union(axes, axes_in(full));
+    return rounded(full, select(inside.back(), full, 0), o.dtype);
+  };
+  const Sym a = side(x.a, x.a_operand), b = side(x.b, x.b_operand);
+  put(Dot{x.tile, a, b, x.axes, x.accumulate, present}, x.comment);
+  if (inside.empty()) return;
+  const Expr all = inside.size() == 1 ? inside[0] : logical_and(inside[0], inside[1]);
+  const auto full = [&](Expr machine, Sym operand) {
+    return known(machine) ? at(known(machine)) : machine.is(Op::Read) ? machine : at(operand);
+  };
+  const Expr left_out = select(all, 0, full(x.a, a) * full(x.b, b));
+  open_when();
+  put(Reduce{x.tile, Reducer::Sum, x.axes, left_out, present ? select(present, left_out, 0) : Expr(), true},
+      "what is no number of f16");
+  close_when(logical_not(all), axes, true);
+}
+
 void KernelBuilder::emit_piece(const Piece& x, const std::set<Expr>& shared) {
   const bool test = x.present && !is_true(x.present);
-  if (x.kind == Piece::Kind::Dot) {
-    Sym a = operand(x.a, x.direct[x.direct.size() - 2], shared), b = operand(x.b, x.direct.back(), shared);
-    put(Dot{x.tile, a, b, x.axes, x.accumulate, test ? x.present : Expr()}, x.comment);
-    return;
-  }
+  if (x.kind == Piece::Kind::Dot) return emit_dot(x, shared);
   const std::vector<Sym> domain = axes_union(k_.tile(x.tile).axes, x.axes);
   Expr v = value(x.value, domain, shared);
   Expr masked = test ? select(x.present, v, x.absent) : Expr();

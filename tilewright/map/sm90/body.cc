@@ -247,7 +247,14 @@ Expr BodyBuilder::exchanged(const Reduce& s, Expr value, const Position& at, Ops
     if (apart) moved.push_back(t);
   }
   if (moved.empty()) return value;
-  out.push_back({Barrier{0, Scope::Role}, {}});
+  // Rows belong to one warp, so only its threads exchange them.
+  const auto has_row = [&](const std::vector<Sym>& axes) {
+    return c_.row && std::find(axes.begin(), axes.end(), c_.row) != axes.end();
+  };
+  const bool rows = has_row(result) && std::all_of(moved.begin(), moved.end(),
+                                                   [&](Sym t) { return has_row(c_.out.buffer(t).axes); });
+  const Scope scope = rows ? Scope::Warp : Scope::Role;
+  out.push_back({Barrier{0, scope}, {}});
   for (Sym t : moved) {
     Sym& copy = copies_[t];
     if (!copy) {
@@ -266,7 +273,7 @@ Expr BodyBuilder::exchanged(const Reduce& s, Expr value, const Position& at, Ops
     }
     out.push_back({MapOp{copy, at_own_axes(t), c_.frame(at), {}}, {}});
   }
-  out.push_back({Barrier{0, Scope::Role}, {}});
+  out.push_back({Barrier{0, scope}, {}});
   return rewrite(value, [&](Expr x) {
     if (!x.is(Op::Read) || std::find(moved.begin(), moved.end(), x->sym) == moved.end()) return x;
     return read(copies_.at(x->sym), x.args());
