@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
+#include <sstream>
 
 #include "tilewright/emit/cuda_kernel.h"
 #include "tilewright/support/error.h"
@@ -285,6 +287,18 @@ size_t CudaKernel::fusible(const Ops& list, size_t first) const {
   return std::max(end, first + 1);
 }
 
+/// Hyperbolic tangents in an expression, each once.
+static std::vector<Expr> tangents_in(Expr e) {
+  std::vector<Expr> found;
+  std::function<void(Expr)> visit = [&](Expr x) {
+    if (x.is(Op::Tanh) && std::find(found.begin(), found.end(), x) == found.end()) found.push_back(x);
+    if (x.is(Op::Read)) return;
+    for (Expr a : x.args()) visit(a);
+  };
+  visit(e);
+  return found;
+}
+
 void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines& out) {
   if (auto* m = std::get_if<MapOp>(&list[first].node); m && buffer(m->buffer).space == Space::Local)
     return map_to_local(*m, out);
@@ -332,6 +346,7 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
     partials.push_back(p);
   }
   Lines body, before_inner, after_inner;
+  std::vector<std::string> tanh_of;  // arguments of hyperbolic tangents
   size_t next_partial = 0;
   for (size_t k = first; k < last; ++k) {
     const Element e = element_of(list[k], kernel_);
@@ -341,6 +356,8 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
                         : is_integer(target.dtype)     ? printer.integer(e.value)
                                                        : printer.real(e.value);
     const std::string offset = register_offset(target, nest);
+    if (!wide)
+      for (Expr x : tangents_in(e.value)) tanh_of.push_back(printer.real(x.arg(0)));
     if (auto* r = std::get_if<ReduceOp>(&list[k].node)) {
       const Partial& p = partials[next_partial++];
       const std::string place = p.each > 1
@@ -373,34 +390,68 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
       body.line(fmt::format("{}[{}] = {};", names_.of(target.sym), offset, value));
     }
   }
-  open_loops(nest, 0, outer_loops, out);
-  out.append(before_inner);
-  if (inner) open_loops(nest, outer_loops, outer_loops + 1, out);
-  Lines all;
-  coordinates(nest, all);
-  // Only what the body mentions.
-  const std::string text = body.text();
-  std::string kept, lines = all.text();
-  std::vector<std::string> declared;
-  for (size_t at = 0; at < lines.size();) {
-    const size_t end = lines.find('\n', at);
-    declared.push_back(lines.substr(at, end - at));
-    at = end + 1;
+  // Only coordinates that the body mentions.
+  const auto declare = [&](const std::string& text) {
+    Lines all;
+    coordinates(nest, all);
+    std::vector<std::string> declared, needed;
+    const std::string lines = all.text();
+    for (size_t at = 0; at < lines.size();) {
+      const size_t end = lines.find('\n', at);
+      declared.push_back(lines.substr(at, end - at));
+      at = end + 1;
+    }
+    std::string below = text;
+    for (size_t k = declared.size(); k-- > 0;) {
+      const size_t from = declared[k].find("int ") + 4;
+      const std::string name = declared[k].substr(from, declared[k].find(' ', from) - from);
+      if (!mentions(below, name)) continue;
+      needed.insert(needed.begin(), declared[k]);
+      below += declared[k].substr(declared[k].find('='));
+    }
+    for (const std::string& line : needed) out.line(line);
+  };
+  const auto loops = [&](const Lines& inside) {
+    open_loops(nest, 0, outer_loops, out);
+    out.append(before_inner);
+    if (inner) open_loops(nest, outer_loops, outer_loops + 1, out);
+    declare(inside.text());
+    out.append(inside);
+    if (inner) close_loops(nest, outer_loops, outer_loops + 1, out);
+    out.append(after_inner);
+    close_loops(nest, 0, outer_loops, out);
+  };
+  if (tanh_of.empty() || !inner) {
+    loops(body);
+  } else {
+    // Hyperbolic tangents by a polynomial where all arguments of the thread are near 0, without a branch for each.
+    helpers_.use("tw_tanh_near");
+    const std::string most = names_.fresh("most");
+    constexpr int chains = 4;
+    std::string turn;
+    for (const DigitLoop& l : nest.loops) turn += (turn.empty() ? "" : " + ") + l.var;
+    out.line(fmt::format("float {}[{}] = {{}};", most, chains));
+    Lines test;
+    for (const std::string& x : tanh_of)
+      test.line(
+          fmt::format("{0}[({1}) % {2}] = fmaxf({0}[({1}) % {2}], fabsf({3}));", most, turn, chains, x));
+    open_loops(nest, 0, nest.loops.size(), out);
+    declare(test.text());
+    out.append(test);
+    close_loops(nest, 0, nest.loops.size(), out);
+    out.open(fmt::format(
+        "if (__builtin_expect(fmaxf(fmaxf({0}[0], {0}[1]), fmaxf({0}[2], {0}[3])) > 1.0f, 0))", most));
+    loops(body);
+    out.chain("else");
+    Lines near;
+    std::string text = body.text();
+    for (size_t at = 0; (at = text.find("tw_tanh(", at)) != std::string::npos; at += 13)
+      text.replace(at, 8, "tw_tanh_near(");
+    std::istringstream split(text);
+    for (std::string line; std::getline(split, line);) near.line(line);
+    loops(near);
+    out.close();
   }
-  std::string below = text;
-  std::vector<std::string> needed;
-  for (size_t k = declared.size(); k-- > 0;) {
-    const size_t from = declared[k].find("int ") + 4;
-    const std::string name = declared[k].substr(from, declared[k].find(' ', from) - from);
-    if (!mentions(below, name)) continue;
-    needed.insert(needed.begin(), declared[k]);
-    below += declared[k].substr(declared[k].find('='));
-  }
-  for (const std::string& line : needed) out.line(line);
-  out.append(body);
-  if (inner) close_loops(nest, outer_loops, outer_loops + 1, out);
-  out.append(after_inner);
-  close_loops(nest, 0, outer_loops, out);
   for (const Partial& p : partials) {
     std::vector<std::string> terms;
     for (int64_t k = 0; k < p.each; ++k)

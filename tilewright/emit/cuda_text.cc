@@ -45,7 +45,7 @@ Identifiers kernel_names() {
        "s",     "block",         "element", "end",   "first",  "group", "lane", "local", "local_at",
        "now",   "range",         "signals", "slot",  "thread", "tile",  "to",   "total", "vote",
        "warp",  "warp_of_block", "words",   "abs",   "erf",    "erff",  "exp",  "exp2",  "exp2f",
-       "expf",  "fabs",          "fabsf",   "floor", "floorf", "fma",   "fmaf", "llabs", "log",
+       "expf",  "fabs",          "fabsf",   "floor", "floorf", "fma",   "fmaf", "fmaxf", "llabs", "log",
        "log2",  "log2f",         "logf",    "max",   "min",    "pow",   "powf", "rint",  "rintf",
        "rsqrt", "rsqrtf",        "sqrt",    "sqrtf", "tanh",   "tanhf"},
       {"map"});
@@ -134,20 +134,25 @@ __device__ __forceinline__ float tw_exp2_exact(float x) {
       {"tw_sigmoid",
        {"tw_exp"},
        "__device__ __forceinline__ float tw_sigmoid(float x) { return 1.0f / (1.0f + tw_exp(-x)); }\n"},
-      {"tw_tanh",
-       {"tw_exp"},
-       R"(// 1 - 2 / (1 + exp(2 x)): two units of the special function unit; absolute error below 2e-7. Small arguments by a polynomial.
-__device__ __forceinline__ float tw_tanh(float x) {
+      {"tw_tanh_near",
+       {},
+       R"(// For arguments up to 1: relative error below 2e-7.
+__device__ __forceinline__ float tw_tanh_near(float x) {
   const float square = x * x;
-  const float small = x + x * square * (-0.333333333f + square * (0.133333333f - 0.0539682540f * square));
-  const float large = 1.0f - __fdividef(2.0f, 1.0f + tw_exp(2.0f * x));
-  return square < 0.01f ? small : large;
+  float p = fmaf(square, 1.05824866e-3f, -6.25931512e-3f);
+  p = fmaf(p, square, 2.03597322e-2f);
+  p = fmaf(p, square, -5.34986928e-2f);
+  p = fmaf(p, square, 1.33264080e-1f);
+  p = fmaf(p, square, -3.33329856e-1f);
+  return fmaf(p * square, x, x);
 }
 )"},
-      {"tw_tanh_fast", {}, R"(__device__ __forceinline__ float tw_tanh_fast(float x) {
-  float y;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+      {"tw_tanh",
+       {"tw_exp", "tw_tanh_near"},
+       R"(// 1 - 2 / (1 + exp(2 x)): two units of the special function unit; absolute error below 2e-7. Small arguments by a polynomial.
+__device__ __forceinline__ float tw_tanh(float x) {
+  const float large = 1.0f - __fdividef(2.0f, 1.0f + tw_exp(2.0f * x));
+  return fabsf(x) < 0.5f ? tw_tanh_near(x) : large;
 }
 )"},
       {"tw_max", {}, R"(// NaN propagates.
