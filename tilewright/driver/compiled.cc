@@ -176,7 +176,7 @@ class ProgramCompiler {
         o.schedule = blanked(sections_.kernels[0].clauses);
         c = analyse(out_.program, o);
       }
-      check_lowering(*c, o, false);
+      check_lowering(*c, o, o.schedule.empty() && plan_target(o) == Target::Cuda);
     } catch (const UserError& e) {
       refusal_ = e;
       if (c && !sections_.sectioned()) {

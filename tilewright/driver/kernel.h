@@ -57,7 +57,7 @@ void prove(Compilation& c);
 /// The axes that a program can be streamed over, best first: those it reduces over, else the last of its first output.
 std::vector<Sym> streams_of(const Program& elaborated);
 /// Builds the tiles of every plan and maps them where the target is mapped. UserError where that is refused. `shrink`: plans that
-/// do not fit a task of a CPU are cut until they do.
+/// do not fit a task of a CPU, or the shared memory of a GPU, are cut until they do.
 void check_lowering(Compilation& c, const CompileOptions& o, bool shrink);
 /// One plan on through tiles, mapping and source. Each is a pass.
 TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>* times = nullptr);

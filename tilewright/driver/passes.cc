@@ -39,6 +39,14 @@ bool halved(Plan& plan) {
   return true;
 }
 
+/// Halves the chunk of a default plan of a GPU, whose tiles take too much shared memory; false where that does not help.
+bool shorter(Plan& plan) {
+  constexpr int64_t shortest = 16;
+  if (plan.resident || plan.chunk < 2 * shortest) return false;
+  plan.chunk /= 2;
+  return true;
+}
+
 /// Cuts the blocks of default plans until their tiles fit the memory of a task on a CPU. The tiles are kept.
 void fit_task(Compilation& c) {
   const int64_t room = this_cpu().shared_bytes;
@@ -229,12 +237,14 @@ void check_lowering(Compilation& c, const CompileOptions& o, bool shrink) {
   for (size_t k = 0; k < c.plans.size(); ++k) {
     GuardedPlan& g = c.plans[k];
     if (k >= c.tiles.size()) c.tiles.push_back(lower(c, g.plan, &c.times));
+    std::optional<UserError> first;
     while (maps) {
       try {
         lower_mapped(c, c.tiles[k], target, LayoutClass::Aligned);
         break;
-      } catch (const UserError&) {
-        if (!shrink || target != Target::Cpu || !halved(g.plan)) throw;
+      } catch (const UserError& e) {
+        if (!first) first = e;
+        if (!shrink || !(target == Target::Cpu ? halved(g.plan) : shorter(g.plan))) throw *first;
       }
       check_plan(c.elaborated, c.derivation, g.plan);
       c.tiles[k] = lower(c, g.plan, &c.times);

@@ -3,7 +3,8 @@
 //     are cut into single indices. Axes of sorted lists and literal feature axes up to 256 stay whole. Of more than two blocked axes of a product, two stay: the last, and the last of another operand.
 //  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
-//     memory with its ring. On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
+//     memory with its ring. A product of two 16-bit arrays is cut into 256 rows by 128 columns, four pieces, with chunks of 64 in four stages;
+//     other sums of their products without points take 128 rows by 256 columns, shared among the results, with chunks of 64 in three. On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below); few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
@@ -34,10 +35,39 @@ constexpr int64_t kCpuFewRows = 16;       // rows of a product that its other op
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
 
-int64_t widest_input(const Program& p) {
+bool has_points(const Derivation& d) {
+  return std::any_of(d.passes.begin(), d.passes.end(),
+                     [](const Pass& pass) { return !pass.state.points.empty(); });
+}
+
+/// Bytes of an element of the widest array that is read along the stream, single numbers and rows of a table left out.
+int64_t widest_operand(const Program& p, const AxisRoles& roles) {
   int64_t widest = 1;
-  for (const Input& in : p.inputs) widest = std::max<int64_t>(widest, bytes(in.dtype));
+  for (Sym t : roles.streamed_inputs)
+    if (roles.read_at.at(t).size() > 1) widest = std::max<int64_t>(widest, bytes(p.input(t)->dtype));
   return widest;
+}
+
+/// How a GPU cuts sums of products of 16-bit arrays without points.
+struct UnitTile {
+  int64_t rows = 128, columns = 64, chunk = 128;
+  int stages = 2, groups = 2;
+};
+
+/// Accumulators lie in registers: 64 rows by 256 columns, or as many columns of several results, take half of those of a group of 128 threads. Where both operands are
+/// arrays as they are, nothing else does, and four groups share what is copied.
+UnitTile unit_tile(const Program& p, const AxisRoles& roles, const Derivation& d) {
+  int64_t results = 0;
+  for (const Pass& pass : d.passes)
+    for (const Component& c : pass.state.components) results += c.axes.size() > 1;
+  const bool narrow = std::all_of(roles.streamed_inputs.begin(), roles.streamed_inputs.end(), [&](Sym t) {
+    return bytes(p.input(t)->dtype) == 2 || roles.read_at.at(t).size() < 2;
+  });
+  if (has_points(d) || d.passes.size() != 1 || !narrow || results == 0) return {};
+  if (results == 1 && d.passes[0].state.components.size() == 1 && roles.streamed_inputs.size() == 2 &&
+      roles.kept_inputs.empty())
+    return {256, 128, 64, 4, 4};
+  return {128, std::max<int64_t>(64, 256 / results), 64, 3, 2};
 }
 
 Guard laziest(const Derivation& d) {
@@ -51,11 +81,6 @@ Guard laziest(const Derivation& d) {
     }
   if (!lag) return Guard::Always;
   return speculative ? Guard::Speculative : Guard::Threshold;
-}
-
-bool has_points(const Derivation& d) {
-  return std::any_of(d.passes.begin(), d.passes.end(),
-                     [](const Pass& pass) { return !pass.state.points.empty(); });
 }
 
 /// Is there a point that is a greatest or least value?
@@ -170,7 +195,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     }
     const Axis& axis = p.axis(a);
     const bool blocked = contains(roles.reused, a) && !d.cascade.reductions.empty();
-    if (axis.baked() && blocked && contains(roles.feature, a) &&
+    const bool feature = contains(roles.feature, a) || (gpu && !has_points(d) && !rows.empty());
+    if (axis.baked() && blocked && feature &&
         axis.size.rational()->num() <= (gpu ? whole_limit : kCpuWhole)) {
       whole(a);
       continue;
@@ -178,7 +204,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     plan.group.push_back(Cut{a, 1, 1});
     if (blocked) rows.push_back(a);
   }
-  const int64_t width = widest_input(p);
+  const int64_t width = widest_operand(p, roles);
   // The row axis of tiles is the last blocked axis that the points have (the longest in practice: queries, not heads that share keys), one that is a dimension of its own if there is such; columns are
   // features without a literal size. Without points the first blocked axis is the row.
   Sym row_axis = rows.empty() ? Sym() : rows.front();
@@ -223,6 +249,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     for (int64_t block : {kTileRows / 2, kTileRows})
       if (block * kept <= kTileKept) rows_of_block = std::max(rows_of_block, block);
   }
+  const UnitTile unit = rows.size() == 2 ? unit_tile(p, roles, d) : UnitTile();
   for (Cut& cut : plan.group) {
     if (!contains(rows, cut.axis)) continue;
     const bool row = cut.axis == row_axis;
@@ -230,8 +257,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       continue;  // single indices: one row axis a tile
     if (!row && column_axis && cut.axis != column_axis) continue;
     if (gpu) {
-      cut.block = row ? 128 : 64;
-      cut.piece = 64;
+      cut.block = row ? unit.rows : unit.columns;
+      cut.piece = row ? 64 : cut.block;
     } else {
       cut.block = cut.piece = product_lanes ? (cut.axis == product_lanes ? product.lanes : product.rows)
                               : row         ? (long_sum ? kCpuSquare : rows_of_block)
@@ -240,7 +267,9 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     extents.of[cut.axis] = cut.block;
   }
   for (Sym t : roles.kept_inputs) {
-    if (!p.tensor_axes(t).empty() && extents.elements(p.tensor_axes(t), Sym()) > 1) plan.keep.push_back(t);
+    // On a GPU a number that every chunk reads again keeps its threads waiting.
+    const bool several = extents.elements(p.tensor_axes(t), Sym()) > 1 || (gpu && !rows.empty());
+    if (!p.tensor_axes(t).empty() && several) plan.keep.push_back(t);
   }
 
   const bool moves_rows = rows.empty() && std::all_of(plan.whole.begin(), plan.whole.end(),
@@ -271,8 +300,8 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   }
 
   plan.loaders = gpu ? 1 : 0;
-  plan.computers = gpu ? 2 : 1;
-  plan.stages = gpu ? 2 : 1;
+  plan.computers = gpu ? unit.groups : 1;
+  plan.stages = gpu ? unit.stages : 1;
   plan.guard = gpu ? laziest(d) : Guard::Always;
   // A sum over several axes has all of them in its chunks: the power of two that the others make up of 64.
   int64_t summed = 1;
@@ -336,10 +365,10 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   int64_t row_block = 1;
   for (const Cut& cut : plan.group) row_block = std::max(row_block, cut.block);
   // A made operand passes through shared memory when it cannot stay in registers: reserve its tile.
-  per_element = per_element * plan.stages + row_block * std::max<int64_t>(2, width);
+  per_element = per_element * plan.stages + (unit.groups > 2 ? 0 : row_block * std::max<int64_t>(2, width));
   const int64_t budget = sm90().shared_bytes - 4096 - kept;
   plan.chunk = 16;
-  for (int64_t chunk : {128, 64, 32})
+  for (int64_t chunk : {unit.chunk, int64_t(64), int64_t(32)})
     if (chunk * per_element <= budget) {
       plan.chunk = chunk;
       break;
