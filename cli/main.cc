@@ -75,6 +75,7 @@ int run(int argc, char** argv) {
   add_emit(app, status);
   add_build(app, status);
   add_model(app, status);
+  add_verify(app, status);
   add_hardware(app, status);
   add_cache(app, status);
   add_completion(app, status);

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "tilewright/driver/compiled.h"
+#include "tilewright/driver/launcher.h"
 #include "tilewright/model/report.h"
 
 namespace tilewright::cli {
@@ -28,6 +29,27 @@ MachineFile chosen_machine(const ModelOptions& o, Target& target) {
   // The plans of a GPU do not depend on whether its kernels can be emitted, which `--target cuda` asks for.
   target = !machine.gpu ? Target::Cpu : o.target == "cuda" ? Target::Cuda : Target::Interp;
   return machine;
+}
+
+/// The kernels of the program. Where a GPU has none of it, `refused` receives why, and they are those of the interpreter, which asks for none.
+CompiledProgram compiled_for(const Program& p, const CompileOptions& given, std::string& refused) {
+  if (given.target != Target::Cuda) return compile_program(p, given);
+  try {
+    CompiledProgram c = compile_program(p, given);
+    for (const Compilation& kernel : c.kernels)
+      for (const GuardedPlan& g : kernel.plans) {
+        const TileProgram t = lower(kernel, g.plan);
+        refuse_checked_reads(kernel, t, Target::Cuda);
+        lower_mapped(kernel, t, Target::Cuda, LayoutClass::Aligned);
+      }
+    return c;
+  } catch (const UserError& e) {
+    if (!given.schedule.empty()) throw;  // the schedule may be what is wrong
+    refused = e.diagnostics()[0].what;
+  }
+  CompileOptions interpreted = given;
+  interpreted.target = Target::Interp;
+  return compile_program(p, interpreted);
 }
 
 }  // namespace
@@ -67,7 +89,8 @@ void add_model(CLI::App& app, int& status) {
       options = compile_options(with_target, p);
     }
     options.host_steps = !machine.gpu;  // the arrays of a GPU lie on the device
-    const CompiledProgram c = compile_program(p, options);
+    std::string refused;
+    const CompiledProgram c = compiled_for(p, options, refused);
     std::vector<Report> reports;
     double seconds = 0, operations = 0;
     bool all = true;
@@ -76,6 +99,16 @@ void add_model(CLI::App& app, int& status) {
       const TileProgram tiles = lower(kernel, plan_for(kernel, sizes));
       const Model m = model_of(kernel.elaborated, tiles);
       reports.push_back(report(m, machine, sizes, c.several() ? c.name_of(k) : ""));
+      if (!refused.empty())
+        reports.back().sections.insert(
+            reports.back().sections.begin(),
+            {"no kernel",
+             {{"--target cuda",
+               {},
+               {},
+               "",
+               fmt::format("refused: {}; priced is the plan that it would have", refused),
+               {}}}});
       const auto& prediction = reports.back().prediction;
       all = all && prediction && prediction->serial > 0;
       if (prediction) seconds += prediction->predicted, operations += prediction->operations;
@@ -84,6 +117,7 @@ void add_model(CLI::App& app, int& status) {
       nlohmann::ordered_json j{
           {"program", p.name}, {"machine", machine.name}, {"kernels", nlohmann::ordered_json::array()}};
       for (const Report& r : reports) j["kernels"].push_back(to_json(r));
+      if (!refused.empty()) j["refused"] = refused;
       if (all) j["seconds"] = seconds;
       j["assumptions"] = assumptions_json(reports);
       put_json(j);

@@ -125,14 +125,18 @@ void add_common(CLI::App& verb, Options& o) {
   add_json(verb, o.json);
 }
 
-void add_running(CLI::App& verb, Options& o) {
+void add_inputs(CLI::App& verb, Options& o) {
   add_list(verb, "--param", o.params, "NAME=X", "params: cap=30");
   add_list(verb, "--input", o.inputs, "NAME=FILE|normal|uniform|zeros",
            "an input: a .npy file or a fill (default: seeded normal)");
-  add_list(verb, "--output", o.outputs, "NAME=FILE", "the .npy file that an output is written to");
   add_integer(
       verb, "--seed", [&o](int64_t n) { o.seed = static_cast<uint64_t>(n); }, 0, INT64_MAX, 0,
       "seed of random inputs");
+}
+
+void add_running(CLI::App& verb, Options& o) {
+  add_inputs(verb, o);
+  add_list(verb, "--output", o.outputs, "NAME=FILE", "the .npy file that an output is written to");
   verb.add_flag("--raw", o.raw, "write low-precision outputs as raw bits (default: as f32)");
 }
 

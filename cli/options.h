@@ -28,6 +28,8 @@ void add_json(CLI::App& verb, bool& json);
 void add_schedule(CLI::App& verb, Options& o);
 /// Adds --target, --schedule, --map, --threads and --device.
 void add_common(CLI::App& verb, Options& o);
+/// Adds --param, --input and --seed.
+void add_inputs(CLI::App& verb, Options& o);
 /// Adds options of verbs that run kernels: inputs, outputs, params, seed.
 void add_running(CLI::App& verb, Options& o);
 /// Adds an integer option within [lo, hi]; a value that is not one is a UserError naming the option.

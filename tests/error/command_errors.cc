@@ -38,7 +38,7 @@ class CommandErrors : public ::testing::Test {
 std::string CommandErrors::folder;
 
 TEST_F(CommandErrors, Verbs) {
-  const std::string verbs = "run, check, derive, draw, emit, build, model, hardware, cache, completion\n";
+  const std::string verbs = "run, check, derive, draw, emit, build, model, verify, hardware, cache, completion\n";
   EXPECT_EQ(refused({}), "error: no verb is given\n  help: verbs are " + verbs);
   EXPECT_EQ(refused({"rum", "s.tw"}), "error: no verb is called `rum`\n  help: did you mean `run`?\n");
   EXPECT_EQ(refused({"optimise", "s.tw"}), "error: no verb is called `optimise`\n  help: verbs are " + verbs);
@@ -85,6 +85,19 @@ TEST_F(CommandErrors, Machines) {
             "write `cores = { "
             "value = …, source = \"…\" }`\n");
   std::filesystem::remove(folder + "/bad.toml");
+}
+
+TEST_F(CommandErrors, Claims) {
+  EXPECT_EQ(refused({"verify", "s.tw", "--target", "interp"}),
+            "error: no target of the claims is called `interp`\n  help: choose one of cpu, cuda\n");
+  EXPECT_EQ(refused({"verify", "s.tw", "--size", "r=2,j=3", "--machine", "a100"}),
+            "error: --target cpu does not run on A100\n  help: write --target cuda\n");
+  EXPECT_EQ(refused({"verify", "s.tw", "--size", "r=2,j=3", "--device", "1"}),
+            "error: --device has no effect here\n  help: it chooses the GPU of --target cuda\n");
+  EXPECT_EQ(refused({"verify", "s.tw", "--size", "r=2,j=3", "--target", "cuda", "--threads", "1"}),
+            "error: --threads has no effect here\n  help: it is for --target cpu\n");
+  // Without sizes those of the line `# try:`, which this program lacks.
+  EXPECT_EQ(refused({"verify", "s.tw"}).find("internal"), std::string::npos);
 }
 
 TEST_F(CommandErrors, Models) {

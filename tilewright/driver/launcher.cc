@@ -31,6 +31,38 @@ struct Variant {
 
 }  // namespace
 
+void refuse_checked_reads(const Compilation& compilation, const TileProgram& t, Target target) {
+  if (target != Target::Cuda) return;
+  std::function<void(const Body&)> visit = [&](const Body& body) {
+    for (const Stmt& s : body) {
+      if (const auto* load = std::get_if<Load>(&s.node); load != nullptr && load->present) {
+        const Input* in = compilation.elaborated.input(load->tensor);
+        throw UserError(in == nullptr ? Span{} : in->span,
+                        fmt::format("`{}` is read at an index that is not proved to lie inside it, which "
+                                    "--target {} does not support yet",
+                                    load->tensor.name(), name(target)),
+                        "use --target cpu, or write the index so that its range follows from the axes");
+      }
+      const auto divides = [&](Expr e) {
+        if (!e) return;
+        for (const ZeroDivision& z : zero_divisions(e))
+          if (!tensors_read(z.division.arg(1)).empty())
+            throw UserError(
+                division_by_zero(compilation.elaborated, z.division).diagnostics()[0].span,
+                fmt::format("an integer is divided by a value that is not proved to differ from 0, which "
+                            "--target {} does not support yet",
+                            name(target)),
+                "use --target cpu, or divide where(divisor != 0, ..., 0)");
+      };
+      if (const auto* map = std::get_if<Map>(&s.node)) divides(map->value), divides(map->masked);
+      if (const auto* reduce = std::get_if<Reduce>(&s.node)) divides(reduce->value), divides(reduce->masked);
+      if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
+      if (const auto* when = std::get_if<When>(&s.node)) divides(when->condition), visit(when->body);
+    }
+  };
+  for (const TileKernel& k : t.kernels) visit(k.body);
+}
+
 struct Launcher::Impl {
   Compilation& compilation;
   const CompileOptions& options;
@@ -44,48 +76,13 @@ struct Launcher::Impl {
 
   Target mapping() const { return options.target == Target::InterpMapped ? options.mapping : options.target; }
 
-  /// Kernels on a GPU have no way yet to report an index that turns out to lie outside its array, or an integer divided by an element that is 0: both are left to the other
-  /// targets, which do.
-  void refuse_checked_reads(const TileProgram& t) const {
-    if (options.target != Target::Cuda) return;
-    std::function<void(const Body&)> visit = [&](const Body& body) {
-      for (const Stmt& s : body) {
-        if (const auto* load = std::get_if<Load>(&s.node); load != nullptr && load->present) {
-          const Input* in = compilation.elaborated.input(load->tensor);
-          throw UserError(in == nullptr ? Span{} : in->span,
-                          fmt::format("`{}` is read at an index that is not proved to lie inside it, which "
-                                      "--target {} does not support yet",
-                                      load->tensor.name(), name(options.target)),
-                          "use --target cpu, or write the index so that its range follows from the axes");
-        }
-        const auto divides = [&](Expr e) {
-          if (!e) return;
-          for (const ZeroDivision& z : zero_divisions(e))
-            if (!tensors_read(z.division.arg(1)).empty())
-              throw UserError(
-                  division_by_zero(compilation.elaborated, z.division).diagnostics()[0].span,
-                  fmt::format("an integer is divided by a value that is not proved to differ from 0, which "
-                              "--target {} does not support yet",
-                              name(options.target)),
-                  "use --target cpu, or divide where(divisor != 0, ..., 0)");
-        };
-        if (const auto* map = std::get_if<Map>(&s.node)) divides(map->value), divides(map->masked);
-        if (const auto* reduce = std::get_if<Reduce>(&s.node))
-          divides(reduce->value), divides(reduce->masked);
-        if (const auto* loop = std::get_if<Loop>(&s.node)) visit(loop->body);
-        if (const auto* when = std::get_if<When>(&s.node)) divides(when->condition), visit(when->body);
-      }
-    };
-    for (const TileKernel& k : t.kernels) visit(k.body);
-  }
-
   const TileProgram& tile_program(size_t plan) {
     const bool built = plan < compilation.tiles.size();
     auto it = tiles.find(plan);
     if (!built && it == tiles.end())
       it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
     const TileProgram& t = built ? compilation.tiles[plan] : it->second;
-    refuse_checked_reads(t);
+    refuse_checked_reads(compilation, t, options.target);
     return t;
   }
 

@@ -9,6 +9,10 @@
 
 namespace tilewright {
 
+/// Kernels on a GPU have no way yet to report an index that turns out to lie outside its array, or an integer divided by an element that is 0: both are left to the other
+/// targets, which do. UserError at such a read or division where `target` is Cuda.
+void refuse_checked_reads(const Compilation& c, const TileProgram& t, Target target);
+
 /// Not thread safe: Kernel runs one launcher at a time. Borrows the compilation and the options.
 class Launcher {
  public:

@@ -64,14 +64,17 @@ struct MachineFile {
   MaybeFigure blocks_per_core;
   MaybeFigure registers_per_core;  ///< of 32 bits
   MaybeFigure registers_per_thread;
-  MaybeFigure fma_per_clock;         ///< f32 multiply-adds of one core's vector units in a clock
-  MaybeFigure special_per_clock;     ///< exponentials of one core in a clock
-  MaybeFigure vector_bytes;  ///< of a vector register of a CPU
+  MaybeFigure fma_per_clock;      ///< f32 multiply-adds of one core's vector units in a clock
+  MaybeFigure special_per_clock;  ///< exponentials of one core in a clock
+  MaybeFigure vector_bytes;       ///< of a vector register of a CPU
   MaybeFigure vector_registers;
   // rates
   MaybeFigure clock;             ///< Hz, at which the rates below hold
   MaybeFigure fma_f32, fma_f64;  ///< operations per second of the whole machine (two for each multiply-add)
   MaybeFigure special;           ///< exponentials per second of the whole machine
+  MaybeFigure quotients, tangents;  ///< of a CPU: divisions of f32, and tanh of f32, per second of all cores
+  MaybeFigure
+      conversions;  ///< of a CPU: elements of f16 widened to f32, or rounded from it, per second of all cores
   std::map<DType, MatrixUnit> matrix;
   // others
   MaybeFigure line_bytes;           ///< of one memory transaction that wastes nothing

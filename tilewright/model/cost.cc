@@ -223,6 +223,12 @@ class Walk {
   Term elements_along(const KernelAxis& a) const {
     return Term{{{Factor::Kind::Extent, &a, tiling_.extent(a)}}};
   }
+  Term elements_of(const std::vector<Sym>& axes) const {
+    Term term;
+    for (Sym a : axes)
+      term.factors.push_back({Factor::Kind::Extent, &k_.axis(a), tiling_.extent(k_.axis(a))});
+    return term;
+  }
 
  private:
   /// Operand reads of a Map, Reduce or Rank, and the write of a tile at Level::Shared.
@@ -526,6 +532,22 @@ Expr elements_of_domain(const TileProgram& t, const TileKernel& k, const std::ve
   Expr n = 1;
   for (Sym a : axes) n = n * tiling.extent(k.axis(a));
   return simplify(n);
+}
+
+Expr clipped_elements(const Program& p, const TileProgram& t, const TileSymbols& symbols, size_t kernel,
+                      const Loop* loop, const std::vector<Sym>& axes, bool plain, bool masked) {
+  const Tiling tiling(t, &symbols, false);
+  Totals unused;
+  const Walk walk(p, t, t.kernels.at(kernel), tiling, unused);
+  ChunkRange range;
+  if (loop) {
+    range = walk.range_of(*loop);
+    if (range.axis->kind == KernelAxis::Kind::Stream)
+      std::erase_if(range.segments, [&](const Segment& g) { return g.masked ? !masked : !plain; });
+    else if (!masked)
+      return 0;  // the one chunk of a resident axis is masked
+  }
+  return tiling.closed(p, walk.total(walk.elements_of(axes), range));
 }
 
 Cost cost(const Program& p, const TileProgram& t) {

@@ -64,6 +64,10 @@ Expr smooth_repeats(const Program& p, const TileProgram& t, const TileSymbols& s
 Expr elements_of_domain(const TileProgram& t, const TileKernel& k, const std::vector<Sym>& axes,
                         const TileSymbols& symbols);
 
+/// The same of the elements inside arrays, summed over the chunks of a loop (null: none) that are visited with and without a test, and over all blocks.
+Expr clipped_elements(const Program& p, const TileProgram& t, const TileSymbols& symbols, size_t kernel,
+                      const Loop* loop, const std::vector<Sym>& axes, bool plain = true, bool masked = true);
+
 /// A table for people: one line for each level with H and M.
 std::string to_text(const Program& p, const Cost& c);
 

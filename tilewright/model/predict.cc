@@ -106,6 +106,15 @@ int64_t length_of(const Model& m, Sym index, const Integers& values) {
   return 1;
 }
 
+/// Statements of a kernel that load the tensor: its passes over it.
+int loads_of(const TileKernel& k, Sym tensor) {
+  int n = 0;
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    if (auto* load = std::get_if<Load>(&s.node)) n += load->tensor == tensor ? 1 : 0;
+  });
+  return std::max(1, n);
+}
+
 /// What crosses from memory into the first cache: blocks that run at a time, the last axes of the grid first, share what they read, as one block as long as all of
 /// them would; arrays that the cache holds whole are read once.
 double through_cache(const Model& m, const MemoryLevel& cache, const Integers& values, int64_t slots,
@@ -124,8 +133,21 @@ double through_cache(const Model& m, const MemoryLevel& cache, const Integers& v
     if (it != m.symbols.block.end()) larger[it->second] = std::max(g, std::min(n, g * factor));
     together /= factor;
   }
-  const auto shared = transferred(m, m.exact.memory.loaded, m.smooth.memory.loaded, larger);
-  return shared ? std::max(arrays, std::min(*shared, loaded)) : loaded;
+  const double blocks = value_of(m.blocks[0], values).value_or(1);
+  double shared = 0;
+  for (size_t t = 0; t < m.exact.loaded_by_tensor.size(); ++t) {
+    const auto& [tensor, exact] = m.exact.loaded_by_tensor[t];
+    const Expr smooth = m.smooth.loaded_by_tensor[t].second;
+    const auto moved = transferred(m, exact, smooth, larger), alone = transferred(m, exact, smooth, values);
+    if (!moved || !alone) return loaded;
+    // What a block reads again, in a later pass, is still there if the cache holds what all blocks that run read in one.
+    const double passes = loads_of(k, tensor);
+    const double held = *alone / std::max(blocks, 1.0) / passes * double(slots);
+    const bool again = passes > 1 && cache.capacity &&
+                       held <= cache.capacity->value * (cache.units ? cache.units->value : 1);
+    shared += again ? *moved / passes : *moved;
+  }
+  return std::max(arrays, std::min(shared, loaded));
 }
 
 double heaviest_share(const Model& m, const Integers& values);
@@ -162,12 +184,14 @@ Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Integer
   o.uneven =
       std::any_of(m.symbols.visited.begin(), m.symbols.visited.end(), [](const auto&) { return true; });
   if (o.blocks > 0) {
+    // Blocks of a core share its units: what counts is the core that has most blocks, not the slots that stay empty.
+    const double cores = machine.cores->value, average = double(o.blocks) / cores;
     if (o.uneven) {
-      // The heaviest blocks start first: no slot ends later than the average and the heaviest block allow.
-      const double average = double(o.blocks) / double(o.slots), heaviest = heaviest_share(m, values);
+      // The heaviest blocks start first: no core ends later than the average and the heaviest block allow.
+      const double heaviest = heaviest_share(m, values);
       o.efficiency = average / std::max(average, heaviest);
     } else {
-      o.efficiency = double(o.blocks) / double(o.waves * o.slots);
+      o.efficiency = average / std::ceil(average);
     }
   }
   return o;
@@ -191,6 +215,50 @@ double heaviest_share(const Model& m, const Integers& values) {
     return std::max(1.0, most / average);
   }
   return 1;
+}
+
+/// What the cores of a CPU do in all statements together.
+struct CoreAmounts {
+  double products = 0, instructions = 0, exponentials = 0, quotients = 0, tangents = 0, conversions = 0,
+         read = 0, written = 0;
+};
+/// nullopt where a host step finds the chunks of a block.
+std::optional<CoreAmounts> core_amounts(const Model& m, const Integers& values) {
+  CoreAmounts sum;
+  for (const CoreStatement& s : core_statements(*m.program, *m.tiles, m.symbols))
+    for (const auto& [e, to] : {std::pair<Expr, double*>{s.products, &sum.products},
+                                {s.instructions, &sum.instructions},
+                                {s.exponentials, &sum.exponentials},
+                                {s.quotients, &sum.quotients},
+                                {s.tangents, &sum.tangents},
+                                {s.conversions, &sum.conversions},
+                                {s.read, &sum.read},
+                                {s.written, &sum.written}}) {
+      const auto n = value_of(e, values);
+      if (!n) return std::nullopt;
+      *to += *n;
+    }
+  return sum;
+}
+
+/// Bytes of a block's tiles that lie inside arrays, at the widths that a CPU holds them in.
+double held_by_block(const Model& m, const Integers& values) {
+  Integers here = values;
+  for (const auto& [axis, sym] : m.symbols.block)
+    here[sym] = std::max<int64_t>(1, std::min(values.at(sym), length_of(m, axis, values)));
+  for (const auto& [axis, sym] : m.symbols.piece)
+    here[sym] = std::min(values.at(sym), here.at(m.symbols.block.at(axis)));
+  for (const auto& [dtype, sym] : m.symbols.width) here[sym] = std::max<int64_t>(4, bytes(dtype));
+  return value_of(peak_of_block(*m.tiles, m.symbols), here).value_or(0);
+}
+
+/// The level into which tiles are read: the one next to the nearest memory that holds so many bytes in one unit.
+const MemoryLevel* level_of_tiles(const MachineFile& machine, double held) {
+  for (size_t k = machine.levels.size(); k-- > 1;)
+    if (machine.levels[k - 1].capacity && held <= machine.levels[k - 1].capacity->value &&
+        machine.levels[k].bandwidth)
+      return &machine.levels[k];
+  return nullptr;
 }
 
 }  // namespace
@@ -250,14 +318,20 @@ Prediction predict(const Model& m, const MachineFile& machine, const Integers& v
     }
     if (to.role == "registers") amount = inner;
     const std::string source = near && to.role == "registers" ? machine.level("shared")->name : from.name;
+    if (!machine.gpu && to.role == "registers") continue;  // tiles are computed with where they lie, below
     resource(fmt::format("{} -> {}", source, to.name), amount, "bytes", to.bandwidth,
              fmt::format("levels.{}.bandwidth", to.name), ResourceTime::Kind::Transfer);
+    // What is written costs more than what is read where lines are fetched before they are written.
+    if (to.writes && to.bandwidth && p.resources.back().rate > 0 && amount > 0)
+      p.resources.back().seconds = (amount - stored) / to.bandwidth->value + stored / to.writes->value;
     near = near || to.role == "shared";
     first = false;
   }
   std::map<DType, double> matrix;
   double special = 0, vector = 0;
-  for (const Operation& op : m.operations) {
+  const std::optional<CoreAmounts> core = machine.gpu ? std::nullopt : core_amounts(m, values);
+  if (core) p.operations = 2 * core->products;
+  for (const Operation& op : core ? std::vector<Operation>{} : m.operations) {
     const double n = value_of(op.each, values).value_or(0) * times_run(m, op, values).value_or(0);
     if (op.unit == Unit::Matrix) {
       p.operations += 2 * n;
@@ -278,6 +352,27 @@ Prediction predict(const Model& m, const MachineFile& machine, const Integers& v
   if (vector > 0)
     resource("vector units", vector, "instructions", machine.fma_f32, "rates.fma_f32",
              ResourceTime::Kind::Compute, 0.5);
+  if (core) {
+    const auto compute = [&](const char* what, double amount, const char* unit, const MaybeFigure& rate,
+                             const char* figure, double scale = 1) {
+      if (amount > 0) resource(what, amount, unit, rate, figure, ResourceTime::Kind::Compute, scale);
+    };
+    compute("multiply-adds of products", core->products, "multiply-adds", machine.fma_f32, "rates.fma_f32",
+            0.5);
+    compute("vector units", core->instructions, "instructions", machine.fma_f32, "rates.fma_f32", 0.5);
+    compute("exponentials", core->exponentials, "results", machine.special, "rates.special");
+    compute("quotients", core->quotients, "results", machine.quotients, "rates.quotients");
+    compute("tanh", core->tangents, "results", machine.tangents, "rates.tangents");
+    compute("conversions", core->conversions, "elements", machine.conversions, "rates.conversions");
+    // Tiles come from the nearest level that holds all of a block's.
+    const MemoryLevel* near_level = level_of_tiles(machine, held_by_block(m, values));
+    if (near_level) {
+      const std::string figure = fmt::format("levels.{}.bandwidth", near_level->name);
+      compute("tiles read", core->read, "bytes", near_level->bandwidth, figure.c_str());
+      compute("tiles written", core->written, "bytes",
+              near_level->writes ? near_level->writes : near_level->bandwidth, figure.c_str());
+    }
+  }
   resource(
       "launches", double(m.tiles->kernels.size()), "kernels",
       machine.launch ? MaybeFigure(Figure{1 / machine.launch->value, machine.launch->source}) : MaybeFigure(),
@@ -294,7 +389,11 @@ Prediction predict(const Model& m, const MachineFile& machine, const Integers& v
     if (r.seconds > p.overlapped) p.overlapped = r.seconds, p.bound_by = r.name;
   }
   // Each group of a core takes its own units one after another, and while it uses one the other groups use the others.
-  p.groups = machine.gpu ? p.occupancy.blocks_per_core * std::max(1, m.tiles->plan.computers) : 1;
+  // No more blocks share a core than there are.
+  const int64_t resident = std::min<int64_t>(
+      p.occupancy.blocks_per_core,
+      std::max<int64_t>(1, int64_t(std::ceil(double(p.occupancy.blocks) / machine.cores->value))));
+  p.groups = machine.gpu ? resident * std::max(1, m.tiles->plan.computers) : 1;
   const double one_after_another = compute / double(p.groups);
   p.predicted = std::max(p.overlapped, one_after_another);
   if (one_after_another > p.overlapped) p.bound_by = "computing, one unit after another";
@@ -409,6 +508,60 @@ std::map<Sym, int64_t> multiples(const Model& m, const MachineFile& machine) {
   return all;
 }
 
+namespace {
+
+/// The search counts what is visited and how blocks divide by averages. Where every size is known the exact formulas decide between neighbours: one tile a unit shorter
+/// or longer, halved or doubled, as long as that moves less.
+void refine(const Model& m, const MachineFile& machine, const Integers& values, IntegerTiles& best) {
+  const Expr shared = machine.gpu ? m.exact.peak_shared : peak_of_block(*m.tiles, m.symbols);
+  const MemoryLevel *s = machine.level("shared"), *r = machine.level("registers");
+  const double room = s->per_block ? s->per_block->value : s->capacity->value;
+  const double file = machine.gpu && r && r->capacity ? r->capacity->value : 0;
+  const auto with = [&](const std::map<Sym, int64_t>& tiles) {
+    Integers v = values;
+    for (const auto& [sym, n] : tiles) v[sym] = n;
+    for (const auto& [axis, piece] : m.symbols.piece) {
+      const Sym block = m.symbols.block.at(axis);
+      v[piece] = std::max<int64_t>(1, values.at(piece) * v.at(block) / values.at(block));
+    }
+    return v;
+  };
+  const auto moved = [&](const Integers& v) -> std::optional<double> {
+    const auto loaded = value_of(m.exact.memory.loaded, v), stored = value_of(m.exact.memory.stored, v);
+    if (!loaded || !stored) return std::nullopt;
+    return *loaded + *stored;
+  };
+  auto least = moved(with(best.tiles));
+  if (!least) return;
+  for (bool better = true; better;) {
+    better = false;
+    const std::map<Sym, int64_t> from = best.tiles;
+    for (const auto& [sym, n] : from) {
+      const int64_t unit = best.multiple.at(sym);
+      for (int64_t other : {n - unit, n + unit, n / 2 / unit * unit, 2 * n}) {
+        if (other < unit || other == n) continue;
+        std::map<Sym, int64_t> tiles = from;
+        tiles[sym] = other;
+        const Integers v = with(tiles);
+        if (value_of(shared, v).value_or(room + 1) > room) continue;
+        if (file > 0 && value_of(m.exact.peak_registers, v).value_or(file + 1) > file) continue;
+        const auto here = moved(v);
+        ++best.tried;
+        if (!here || *here >= *least * (1 - 1e-9)) continue;
+        least = here;
+        best.tiles = tiles;
+        better = true;
+      }
+    }
+  }
+  const Integers v = with(best.tiles);
+  best.transfers = *least;
+  best.shared = value_of(shared, v).value_or(best.shared);
+  best.registers = value_of(m.exact.peak_registers, v).value_or(best.registers);
+}
+
+}  // namespace
+
 std::optional<IntegerTiles> best_tiles(const Model& m, const MachineFile& machine, const Integers& values) {
   const auto h = laurent(m.smooth.memory.loaded + m.smooth.memory.stored);
   // A CPU keeps all tiles in its cache; its registers hold the micro-kernel's values alone.
@@ -500,6 +653,7 @@ std::optional<IntegerTiles> best_tiles(const Model& m, const MachineFile& machin
     more = k < tiles.size();
   }
   if (best.tiles.empty()) return std::nullopt;
+  refine(m, machine, values, best);
   return best;
 }
 

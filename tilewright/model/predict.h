@@ -1,6 +1,7 @@
 // From formulas to seconds on a machine: a time for each resource alone, occupancy and waves, and what follows for the whole.
 #pragma once
 #include "tilewright/hardware/machine_file.h"
+#include "tilewright/model/core_work.h"
 #include "tilewright/model/optimum.h"
 #include "tilewright/model/work.h"
 

@@ -44,6 +44,10 @@ const std::vector<Assumption>& assumptions() {
       {"A14", "clock and rates are those of the machine file", "log the clock during a run of a second"},
       {"A15", "a block takes the shared memory and registers that its tiles take",
        "compare with what the compiler reports for the kernel"},
+      {"A16",
+       "a CPU runs the statements of a block one after another, and finds its tiles in the nearest cache "
+       "that holds them all",
+       "count the instructions and cache misses of the emitted loops (perf stat)"},
   };
   return all;
 }
@@ -451,7 +455,9 @@ class Reporter {
     for (const ResourceTime& r : r_.prediction->resources) {
       if (r.amount == 0) continue;
       Keys keys = r.kind == ResourceTime::Kind::Transfer  ? Keys{"A1", "A11", "A14"}
-                  : r.kind == ResourceTime::Kind::Compute ? Keys{"A7", "A8", "A9", "A10", "A12", "A14"}
+                  : r.kind == ResourceTime::Kind::Compute
+                      ? machine_.gpu ? Keys{"A7", "A8", "A9", "A10", "A12", "A14"}
+                                     : Keys{"A7", "A9", "A10", "A12", "A14", "A16"}
                                                           : Keys{"A14"};
       const std::string amount = r.unit == "bytes" ? quantity(r.amount, "bytes")
                                  : r.amount == 1   ? "1 kernel"

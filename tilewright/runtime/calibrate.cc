@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -88,11 +93,84 @@ extern "C" void exponentials(const int64* words, int64, int64) {
     asm volatile("" ::: "memory");
   }
 }
+extern "C" void quotients(const int64* words, int64, int64) {
+  real* p = (real*)words[0];
+  for (int64 r = 0; r < words[2]; ++r) {
+    for (int64 i = 0; i + 4 * LANES <= words[1]; i += 4 * LANES) {
+      for (int c = 0; c < 4; ++c) st(p + i + c * LANES, 1.0f / ld(p + i + c * LANES));
+    }
+    asm volatile("" ::: "memory");
+  }
+}
+extern "C" void tangents(const int64* words, int64, int64) {
+  real* p = (real*)words[0];
+  for (int64 r = 0; r < words[2]; ++r) {
+    for (int64 i = 0; i + 4 * LANES <= words[1]; i += 4 * LANES) {
+      vf x[4];
+      for (int c = 0; c < 4; ++c) x[c] = ld(p + i + c * LANES);
+      v_tanh(x);
+      for (int c = 0; c < 4; ++c) st(p + i + c * LANES, x[c]);
+    }
+    asm volatile("" ::: "memory");
+  }
+}
+// The first half of the array holds numbers of 16 bits, the second their values.
+extern "C" void widened(const int64* words, int64, int64) {
+  const unsigned short* from = (const unsigned short*)words[0];
+  real* to = (real*)words[0] + words[1] / 2;
+  for (int64 r = 0; r < words[2]; ++r) {
+    for (int64 i = 0; i + LANES <= words[1] / 2; i += LANES) st(to + i, load_f16(from + i, 1, LANES));
+    asm volatile("" ::: "memory");
+  }
+}
+extern "C" void rounded(const int64* words, int64, int64) {
+  unsigned short* to = (unsigned short*)words[0];
+  const real* from = (const real*)words[0] + words[1] / 2;
+  for (int64 r = 0; r < words[2]; ++r) {
+    for (int64 i = 0; i + LANES <= words[1] / 2; i += LANES) store_f16(to + i, 1, LANES, ld(from + i));
+    asm volatile("" ::: "memory");
+  }
+}
 )TEXT";
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+/// Keeps the calling thread on the k-th of the cores that it may run on, until the value ends. Two threads that the system puts on one core would halve what
+/// both cores do.
+class OnCore {
+ public:
+  explicit OnCore(int k) {
+#if defined(__linux__)
+    CPU_ZERO(&before_);
+    if (pthread_getaffinity_np(pthread_self(), sizeof before_, &before_) != 0) return;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (!CPU_ISSET(core, &before_) || k-- > 0) continue;
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(core, &one);
+      kept_ = pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
+      return;
+    }
+#else
+    (void)k;
+#endif
+  }
+  ~OnCore() {
+#if defined(__linux__)
+    if (kept_) pthread_setaffinity_np(pthread_self(), sizeof before_, &before_);
+#endif
+  }
+  OnCore(const OnCore&) = delete;
+  OnCore& operator=(const OnCore&) = delete;
+
+ private:
+#if defined(__linux__)
+  cpu_set_t before_;
+  bool kept_ = false;
+#endif
+};
 
 struct Freed {
   void operator()(void* p) const { std::free(p); }
@@ -132,48 +210,86 @@ class Bench {
   double fma(int threads) const {
     return best(module_->entry("multiply_adds"), threads, 64, double(accumulators_) * double(lanes_) * 2);
   }
-  double exponentials(int threads) const {
-    return best(module_->entry("exponentials"), threads, 16384, 4096);
+  /// Results per second of a kernel that makes one for each element of 16 KiB, or for each of half of them.
+  double results(const char* kernel, int threads, double share = 1) const {
+    return best(module_->entry(kernel), threads, 16384, 4096 * share);
+  }
+  /// Elements widened and rounded, as many of each.
+  double conversions(int threads) const {
+    return 2 / (1 / results("widened", threads, 0.5) + 1 / results("rounded", threads, 0.5));
   }
   /// Bytes per second on arrays of `bytes` for each thread.
   double rate(const char* kernel, int threads, int64_t bytes) const {
     return best(module_->entry(kernel), threads, bytes, double(bytes));
   }
-  /// Seconds from one parallel region that does nothing to the next.
+  /// Seconds from one parallel region to the next in which every thread takes part: each task waits until all have begun, so that no thread takes two.
   double launch() const {
-    double least = 1;
-    for (int round = 0; round < 20; ++round) {
-      constexpr int regions = 100;
+    struct Meeting {
+      std::atomic<int> begun{0};
+      int all = 1;
+    } meeting;
+    meeting.all = threads_;
+    const auto meet = [](void* context, int64_t, int64_t) {
+      Meeting& m = *static_cast<Meeting*>(context);
+      ++m.begun;
+      // A thread that another process holds up is not waited for longer than a turn of the system's scheduler.
       const double begin = seconds_now();
-      for (int k = 0; k < regions; ++k)
-        parallel_for(
-            threads_, 1, threads_, [](void*, int64_t, int64_t) {}, nullptr);
-      least = std::min(least, (seconds_now() - begin) / regions);
+      while (m.begun.load() < m.all && seconds_now() - begin < 0.01) std::this_thread::yield();
+    };
+    std::vector<double> means;
+    for (int round = 0; round < 40; ++round) {
+      constexpr int regions = 25;
+      const double begin = seconds_now();
+      for (int k = 0; k < regions; ++k) {
+        meeting.begun = 0;
+        parallel_for(threads_, 1, threads_, meet, &meeting);
+      }
+      means.push_back((seconds_now() - begin) / regions);
     }
-    return least;
+    return *std::min_element(means.begin(), means.end());
   }
 
  private:
-  /// Best `amount` per second of a round, all threads together: rounds are doubled until a run is long enough, then it is repeated.
+  /// Best `amount` per second of a round, all threads together. A run takes a few milliseconds, less than a turn of the system's scheduler, so that some
+  /// runs have the cores to themselves on a machine that does other things too; runs are repeated until the best has stood for a while.
   double best(CpuModule::Entry entry, int threads, int64_t bytes, double amount) const {
     std::vector<Buffer> data;
     for (int t = 0; t < threads; ++t) data.push_back(buffer(bytes));
     int64_t rounds = 1;
-    auto run = [&] {
-      std::atomic<int> waiting{threads};
-      std::vector<double> begins(size_t(threads), 0.0), ends(size_t(threads), 0.0);
-      auto work = [&](int t) {
-        const int64_t words[3] = {reinterpret_cast<int64_t>(data[size_t(t)].get()), bytes / 4, rounds};
-        --waiting;
-        while (waiting.load() > 0) std::this_thread::yield();
-        begins[size_t(t)] = seconds_now();
-        entry(words, 0, 1);
-        ends[size_t(t)] = seconds_now();
-      };
-      std::vector<std::thread> others;
-      for (int t = 1; t < threads; ++t) others.emplace_back(work, t);
+    std::atomic<int> waiting{0}, turn{0};
+    std::atomic<bool> over{false};
+    std::vector<double> begins(size_t(threads), 0.0), ends(size_t(threads), 0.0);
+    const auto work = [&](int t) {
+      const int64_t words[3] = {reinterpret_cast<int64_t>(data[size_t(t)].get()), bytes / 4, rounds};
+      --waiting;
+      while (waiting.load() > 0) std::this_thread::yield();
+      begins[size_t(t)] = seconds_now();
+      entry(words, 0, 1);
+      ends[size_t(t)] = seconds_now();
+    };
+    // The others stay from run to run.
+    std::atomic<int> left{0};
+    std::vector<std::thread> others;
+    for (int t = 1; t < threads; ++t)
+      others.emplace_back([&, t] {
+        const OnCore core(t);
+        for (int seen = 0; !over.load();) {
+          if (turn.load() == seen) {
+            std::this_thread::yield();
+            continue;
+          }
+          ++seen;
+          work(t);
+          --left;
+        }
+      });
+    const OnCore core(0);
+    const auto run = [&] {
+      waiting = threads;
+      left = threads - 1;
+      ++turn;
       work(0);
-      for (std::thread& t : others) t.join();
+      while (left.load() > 0) std::this_thread::yield();
       return *std::max_element(ends.begin(), ends.end()) - *std::min_element(begins.begin(), begins.end());
     };
     // One run may be held up by what else the machine does: the shorter of two says how long it takes.
@@ -182,11 +298,19 @@ class Bench {
       return std::min(first, run());
     };
     double seconds = shorter();
-    while (seconds < o_.seconds / 4 && rounds < (int64_t(1) << 40)) {
-      rounds *= seconds < o_.seconds / 64 ? 8 : 2;
+    while (seconds < o_.seconds / 32 && rounds < (int64_t(1) << 40)) {
+      rounds *= seconds < o_.seconds / 512 ? 8 : 2;
       seconds = shorter();
     }
-    for (int k = 0; k < 4; ++k) seconds = std::min(seconds, run());
+    const double begin = seconds_now();
+    for (int since = 0; since < 8 || seconds_now() - begin < o_.seconds; ++since) {
+      const double here = run();
+      if (here < 0.995 * seconds) since = 0;
+      seconds = std::min(seconds, here);
+      if (seconds_now() - begin > 8 * o_.seconds) break;
+    }
+    over = true;
+    for (std::thread& t : others) t.join();
     return amount * double(rounds) * threads / seconds;
   }
 
@@ -224,23 +348,28 @@ MachineFile calibrate_cpu(const CalibrateOptions& o) {
   for (int64_t size = 8192; size <= o.largest; size *= 2)
     for (int64_t s : {size, size + size / 2})
       if (s <= o.largest) sizes.push_back(s);
-  const int steps = int(sizes.size()) + 3 + 4 * 4;
+  // Everything is measured several times over, so that what holds up one pass is gone in another.
+  constexpr int passes = 3;
+  const int steps = passes * (int(sizes.size()) + 6 + 4 * 4);
   int done = 0;
   auto next = [&](const std::string& what) {
     if (o.progress) o.progress(what, done, steps);
     ++done;
   };
   const std::string source = "measured";
-  m.sources[source] = fmt::format("tilewright hardware calibrate, {} threads, best of five runs", all);
+  m.sources[source] = fmt::format(
+      "tilewright hardware calibrate, {} threads, best of many short runs in {} passes", all, passes);
   auto set = [&](MaybeFigure& f, double value, const std::string& name) {
     f = Figure{value, source};
     m.unknown.erase(name);
   };
   std::vector<std::pair<int64_t, double>> rates;
-  for (int64_t size : sizes) {
-    next(fmt::format("reads of {}", quantity(double(size), "bytes")));
-    rates.emplace_back(size, bench.rate("read_all", 1, size));
-  }
+  for (int64_t size : sizes) rates.emplace_back(size, 0);
+  for (int pass = 0; pass < passes; ++pass)
+    for (auto& [size, rate] : rates) {
+      next(fmt::format("reads of {}", quantity(double(size), "bytes")));
+      rate = std::max(rate, bench.rate("read_all", 1, size));
+    }
   // Caches nearest first: L1, L2, L3. A size that the system tells is kept.
   const std::vector<int64_t> found = cache_sizes(rates);
   auto named = [&](const std::string& name) -> MemoryLevel& {
@@ -261,6 +390,12 @@ MachineFile calibrate_cpu(const CalibrateOptions& o) {
     m.unknown["levels.L3"] =
         fmt::format("reads of up to {} show no third level", quantity(double(o.largest), "bytes"));
   }
+  struct Job {
+    std::string what, name;
+    MaybeFigure& figure;
+    std::function<double()> rate;  ///< per second; of the launch, launches
+  };
+  std::vector<Job> jobs;
   // Each level is read from the one before it: arrays that fit that one and not this one.
   for (size_t k = 1; k < m.levels.size(); ++k) {
     MemoryLevel& l = m.levels[k];
@@ -274,24 +409,34 @@ MachineFile calibrate_cpu(const CalibrateOptions& o) {
     }
     bytes = bytes / 4096 * 4096;
     const std::string name = fmt::format("levels.{}.bandwidth", l.name);
-    next(fmt::format("reads from {}", from.name));
-    set(l.bandwidth, bench.rate("read_all", all, bytes), name);
-    next(fmt::format("writes to {}", from.name));
-    set(l.writes, bench.rate("write_all", all, bytes), name);
-    next(fmt::format("copies in {}", from.name));
-    set(l.copies, bench.rate("copy_all", all, bytes), name);
-    next(fmt::format("reads from {} by one core", from.name));
-    set(l.one_core, bench.rate("read_all", 1, bytes), name);
+    const auto job = [&](const std::string& what, MaybeFigure& figure, const char* kernel, int threads) {
+      jobs.push_back({what, name, figure,
+                      [&bench, kernel, threads, bytes] { return bench.rate(kernel, threads, bytes); }});
+    };
+    job(fmt::format("reads from {}", from.name), l.bandwidth, "read_all", all);
+    job(fmt::format("writes to {}", from.name), l.writes, "write_all", all);
+    job(fmt::format("copies in {}", from.name), l.copies, "copy_all", all);
+    job(fmt::format("reads from {} by one core", from.name), l.one_core, "read_all", 1);
   }
-  next("multiply-adds");
-  set(m.fma_f32, bench.fma(all), "rates.fma_f32");
+  jobs.push_back({"multiply-adds", "rates.fma_f32", m.fma_f32, [&] { return bench.fma(all); }});
+  jobs.push_back(
+      {"exponentials", "rates.special", m.special, [&] { return bench.results("exponentials", all); }});
+  jobs.push_back(
+      {"quotients", "rates.quotients", m.quotients, [&] { return bench.results("quotients", all); }});
+  jobs.push_back({"tanh", "rates.tangents", m.tangents, [&] { return bench.results("tangents", all); }});
+  jobs.push_back({"conversions", "rates.conversions", m.conversions, [&] { return bench.conversions(all); }});
+  jobs.push_back({"parallel regions", "transfers.launch", m.launch, [&] { return 1 / bench.launch(); }});
+  std::vector<double> best(jobs.size(), 0);
+  for (int pass = 0; pass < passes; ++pass)
+    for (size_t k = 0; k < jobs.size(); ++k) {
+      next(jobs[k].what);
+      best[k] = std::max(best[k], jobs[k].rate());
+    }
+  for (size_t k = 0; k < jobs.size(); ++k)
+    set(jobs[k].figure, &jobs[k].figure == &m.launch ? 1 / best[k] : best[k], jobs[k].name);
   m.sources["derived"] = "half of fma_f32: a vector holds half as many";
   m.fma_f64 = Figure{m.fma_f32->value / 2, "derived"};
   m.unknown.erase("rates.fma_f64");
-  next("exponentials");
-  set(m.special, bench.exponentials(all), "rates.special");
-  next("parallel regions");
-  set(m.launch, bench.launch(), "transfers.launch");
   for (auto it = m.unknown.begin(); it != m.unknown.end();)
     it = it->second.find("calibrate") != std::string::npos ? m.unknown.erase(it) : std::next(it);
   return m;

@@ -1,6 +1,6 @@
 // Measures the processor for the performance model: microbenchmarks alone, compiled by the system compiler.
 //
-// Rates are the best of several runs, so that what else runs on the machine costs precision, not truth. Bytes per second, operations per second
+// Rates are the best of many short runs, so that what else runs on the machine costs precision, not truth. Bytes per second, operations per second
 // (two for each multiply-add), exponentials per second of the function that kernels use, seconds from one parallel region to the next.
 #pragma once
 #include <functional>
@@ -11,8 +11,9 @@
 namespace tilewright {
 
 struct CalibrateOptions {
-  int threads = 0;              ///< 0: all cores
-  double seconds = 0.05;        ///< of each run
+  int threads = 0;  ///< 0: all cores
+  double seconds =
+      0.03;  ///< of the runs of one figure in one of three passes, at least; at most eight times that
   int64_t largest = 256 << 20;  ///< bytes of the largest array read
   /// Called before each measurement with what is measured, and how many there are.
   std::function<void(const std::string& what, int done, int all)> progress;
