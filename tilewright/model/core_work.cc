@@ -9,7 +9,7 @@
 namespace tilewright {
 namespace {
 
-struct Tally {
+struct CoreTally {
   int instructions = 0, exponentials = 0, quotients = 0, tangents = 0, conversions = 0;
 };
 
@@ -17,13 +17,13 @@ struct Tally {
 constexpr int kRoundToF8 = 16;
 
 /// Operations of expressions for one element, each distinct subexpression once.
-class Counter {
+class CoreCounter {
  public:
-  explicit Counter(const TileKernel& k) : k_(k) {}
+  explicit CoreCounter(const TileKernel& k) : k_(k) {}
   void take(Expr e) {
     if (e) count(e);
   }
-  const Tally& tally() const { return tally_; }
+  const CoreTally& tally() const { return tally_; }
 
  private:
   /// Does the value differ from element to element?
@@ -96,7 +96,7 @@ class Counter {
   const TileKernel& k_;
   std::set<Expr> seen_;
   std::map<Expr, bool> varies_;
-  Tally tally_;
+  CoreTally tally_;
 };
 
 class CoreWalk {
@@ -176,9 +176,9 @@ class CoreWalk {
     for (bool masked : {false, true}) {
       const Expr n = elements(loop, axes, !masked, masked);
       if (n.is_constant(0)) continue;
-      Counter counter(k_);
+      CoreCounter counter(k_);
       for (Expr e : values_in(s, masked)) counter.take(e);
-      Tally all = counter.tally();
+      CoreTally all = counter.tally();
       if (auto* reduce = std::get_if<Reduce>(&s.node)) {
         const bool extremum = reduce->reducer == Reducer::Max || reduce->reducer == Reducer::Min;
         all.instructions += extremum ? 3 : 1;
