@@ -23,8 +23,8 @@ const char kSlow[] =
     "program slow\naxis r, j\naxis k = 64\ninput a[r, k] : f32\ninput b[j, k] : f32\ny[r] = "
     "sum[j](exp(sum[k](a * b) / 64))\noutput y : f32\n";
 const char kSlowSize[] = "r=40000,j=40000";
-const std::vector<std::string> kVerbs = {"run",   "check", "derive",   "draw",  "emit",
-                                         "build", "model", "hardware", "cache", "completion"};
+const std::vector<std::string> kVerbs = {"run",   "check",  "derive",   "draw",  "emit",      "build",
+                                         "model", "verify", "hardware", "cache", "completion"};
 
 class Command : public ::testing::Test {
  protected:

@@ -59,8 +59,8 @@ MachineFile detect_cpu() {
   const Figure file{double(cpu.vector.bytes) * cpu.vector.registers, "system"};
   m.levels.push_back({"registers", "registers", file, {}, m.cores, {}});
   const char* const calibrate = "measured by `tilewright hardware calibrate --output FILE`";
-  for (const char* what : {"rates.fma_f32", "rates.fma_f64", "rates.special", "rates.quotients",
-                           "rates.tangents", "rates.conversions", "transfers.launch"})
+  for (const char* what : {"rates.fma_f32", "rates.fma_f64", "rates.special", "rates.products",
+                           "rates.quotients", "rates.tangents", "rates.conversions", "transfers.launch"})
     m.unknown[what] = calibrate;
   for (const MemoryLevel& l : m.levels) {
     if (!l.capacity) m.unknown[fmt::format("levels.{}.capacity", l.name)] = calibrate;

@@ -29,6 +29,7 @@ const std::vector<MachineField>& machine_fields() {
       {"rates", "fma_f32", "op/s", &M::fma_f32},
       {"rates", "fma_f64", "op/s", &M::fma_f64},
       {"rates", "special", "exp/s", &M::special},
+      {"rates", "products", "op/s", &M::products},
       {"rates", "quotients", "op/s", &M::quotients},
       {"rates", "tangents", "op/s", &M::tangents},
       {"rates", "conversions", "elements/s", &M::conversions},

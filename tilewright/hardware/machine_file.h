@@ -72,6 +72,8 @@ struct MachineFile {
   MaybeFigure clock;             ///< Hz, at which the rates below hold
   MaybeFigure fma_f32, fma_f64;  ///< operations per second of the whole machine (two for each multiply-add)
   MaybeFigure special;           ///< exponentials per second of the whole machine
+  MaybeFigure
+      products;  ///< of a CPU: operations per second of products as kernels compute them, of tiles in the caches of a core
   MaybeFigure quotients, tangents;  ///< of a CPU: divisions of f32, and tanh of f32, per second of all cores
   MaybeFigure
       conversions;  ///< of a CPU: elements of f16 widened to f32, or rounded from it, per second of all cores

@@ -357,8 +357,8 @@ Prediction predict(const Model& m, const MachineFile& machine, const Integers& v
                              const char* figure, double scale = 1) {
       if (amount > 0) resource(what, amount, unit, rate, figure, ResourceTime::Kind::Compute, scale);
     };
-    compute("multiply-adds of products", core->products, "multiply-adds", machine.fma_f32, "rates.fma_f32",
-            0.5);
+    compute("multiply-adds of products", core->products, "multiply-adds",
+            machine.products ? machine.products : machine.fma_f32, "rates.fma_f32", 0.5);
     compute("vector units", core->instructions, "instructions", machine.fma_f32, "rates.fma_f32", 0.5);
     compute("exponentials", core->exponentials, "results", machine.special, "rates.special");
     compute("quotients", core->quotients, "results", machine.quotients, "rates.quotients");
@@ -394,10 +394,17 @@ Prediction predict(const Model& m, const MachineFile& machine, const Integers& v
       p.occupancy.blocks_per_core,
       std::max<int64_t>(1, int64_t(std::ceil(double(p.occupancy.blocks) / machine.cores->value))));
   p.groups = machine.gpu ? resident * std::max(1, m.tiles->plan.computers) : 1;
-  const double one_after_another = compute / double(p.groups);
-  p.predicted = std::max(p.overlapped, one_after_another);
-  if (one_after_another > p.overlapped) p.bound_by = "computing, one unit after another";
-  p.serial = std::max(transfers, compute) + launches;
+  if (machine.gpu) {
+    const double one_after_another = compute / double(p.groups);
+    p.predicted = std::max(p.overlapped, one_after_another);
+    if (one_after_another > p.overlapped) p.bound_by = "computing, one unit after another";
+    p.serial = std::max(transfers, compute) + launches;
+  } else {
+    // A core waits for what it reads, and its units work for one statement at a time.
+    p.predicted = transfers + compute;
+    if (compute > transfers) p.bound_by = "computing, one unit after another";
+    p.serial = p.predicted + launches;
+  }
   p.overlapped += launches;
   p.predicted += launches;
   return p;

@@ -38,7 +38,7 @@ struct Occupancy {
   int64_t slots = 1;   ///< blocks that run at a time
   int64_t blocks = 0;  ///< of the first kernel
   int64_t waves = 0;
-  double efficiency = 1;  ///< work over what the slots could do in the time of the slowest
+  double efficiency = 1;  ///< work over what the cores could do in the time of the busiest
   bool uneven = false;    ///< masks give blocks unlike work
   std::string limit;      ///< what limits blocks_per_core
   bool fits = true;

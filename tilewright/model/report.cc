@@ -446,8 +446,8 @@ class Reporter {
     if (o.blocks == 0) return;
     line("waves", {}, double(o.waves), "", keys);
     line("efficiency", {}, 100 * o.efficiency, "%", keys,
-         o.uneven ? "masks make blocks unlike: average over slots, or the heaviest block"
-                  : "blocks over what whole waves hold");
+         o.uneven ? "masks make blocks unlike: average over cores, or the heaviest block"
+                  : "blocks over what all cores would do that had as many as the busiest");
   }
 
   void times() {
@@ -455,9 +455,9 @@ class Reporter {
     for (const ResourceTime& r : r_.prediction->resources) {
       if (r.amount == 0) continue;
       Keys keys = r.kind == ResourceTime::Kind::Transfer  ? Keys{"A1", "A11", "A14"}
-                  : r.kind == ResourceTime::Kind::Compute
-                      ? machine_.gpu ? Keys{"A7", "A8", "A9", "A10", "A12", "A14"}
-                                     : Keys{"A7", "A9", "A10", "A12", "A14", "A16"}
+                  : r.kind == ResourceTime::Kind::Compute ? machine_.gpu
+                                                                ? Keys{"A7", "A8", "A9", "A10", "A12", "A14"}
+                                                                : Keys{"A7", "A9", "A10", "A12", "A14", "A16"}
                                                           : Keys{"A14"};
       const std::string amount = r.unit == "bytes" ? quantity(r.amount, "bytes")
                                  : r.amount == 1   ? "1 kernel"

@@ -93,6 +93,15 @@ extern "C" void exponentials(const int64* words, int64, int64) {
     asm volatile("" ::: "memory");
   }
 }
+// A product of the tiles of a block: 2 panels of 3 vectors, 64 rows, 128 deep; they take more than a first-level cache.
+extern "C" void products(const int64* words, int64, int64) {
+  real* a = (real*)words[0];
+  real *b = a + 2 * 128 * 3 * LANES, *d = b + 64 * 128;
+  for (int64 r = 0; r < words[2]; ++r) {
+    product<$ROWS, 3>(2, 64, 128, d, 64 * 3 * LANES, 3 * LANES, a, 128 * 3 * LANES, 3 * LANES, b, 128, 1, true);
+    asm volatile("" ::: "memory");
+  }
+}
 extern "C" void quotients(const int64* words, int64, int64) {
   real* p = (real*)words[0];
   for (int64 r = 0; r < words[2]; ++r) {
@@ -193,6 +202,7 @@ class Bench {
     auto replace = [&](const std::string& what, const std::string& with) {
       for (size_t at; (at = code.find(what)) != std::string::npos;) code.replace(at, what.size(), with);
     };
+    replace("$ROWS", unit.registers >= 32 ? "8" : "4");  // as the mapping for CPUs takes them
     replace("$REGISTERS", std::to_string(unit.registers));
     // The register class of vectors: x86's x, v with 32 of them, aarch64's w.
 #if defined(__aarch64__)
@@ -213,6 +223,12 @@ class Bench {
   /// Results per second of a kernel that makes one for each element of 16 KiB, or for each of half of them.
   double results(const char* kernel, int threads, double share = 1) const {
     return best(module_->entry(kernel), threads, 16384, 4096 * share);
+  }
+  /// Operations of products per second, by the function that kernels use.
+  double products(int threads) const {
+    const int64_t lanes = 6 * lanes_;
+    return best(module_->entry("products"), threads, 4 * (128 * lanes + 64 * 128 + 64 * lanes),
+                2.0 * double(lanes) * 64 * 128);
   }
   /// Elements widened and rounded, as many of each.
   double conversions(int threads) const {
@@ -350,7 +366,7 @@ MachineFile calibrate_cpu(const CalibrateOptions& o) {
       if (s <= o.largest) sizes.push_back(s);
   // Everything is measured several times over, so that what holds up one pass is gone in another.
   constexpr int passes = 3;
-  const int steps = passes * (int(sizes.size()) + 6 + 4 * 4);
+  const int steps = passes * (int(sizes.size()) + 7 + 4 * 4);
   int done = 0;
   auto next = [&](const std::string& what) {
     if (o.progress) o.progress(what, done, steps);
@@ -419,6 +435,7 @@ MachineFile calibrate_cpu(const CalibrateOptions& o) {
     job(fmt::format("reads from {} by one core", from.name), l.one_core, "read_all", 1);
   }
   jobs.push_back({"multiply-adds", "rates.fma_f32", m.fma_f32, [&] { return bench.fma(all); }});
+  jobs.push_back({"products", "rates.products", m.products, [&] { return bench.products(all); }});
   jobs.push_back(
       {"exponentials", "rates.special", m.special, [&] { return bench.results("exponentials", all); }});
   jobs.push_back(
