@@ -41,7 +41,7 @@ Program with_lengths(const std::string& name, std::mt19937& gen) {
     if (a.baked()) {
       const int64_t n = a.size.rational()->num();
       // Halves of a head and ranks are as they are.
-      if (n >= 16) o.literal_sizes[a.name()] = one_of<int64_t>(gen, {16, 24, 40});
+      if (n >= 16) o.literal_sizes[a.name()] = one_of<int64_t>(gen, {16, 20});
     }
   // Axes of one length stay so: d and e of a head, its halves.
   if (o.literal_sizes.count("d") && o.literal_sizes.count("e")) o.literal_sizes["e"] = o.literal_sizes["d"];
@@ -58,13 +58,17 @@ Sizes ragged(const Program& p, std::mt19937& gen, int round) {
   const auto length = [&]() -> int64_t {
     if (round == 0) return one_of<int64_t>(gen, {0, 1});
     if (round == 1) return 1;
-    return one_of<int64_t>(gen, {0, 1, 2, 3, 7, 16, 33, 65, 70});
+    return one_of<int64_t>(gen, {0, 1, 2, 3, 7, 17, 33, 65});
   };
+  // Axes that are many times others are long enough where those are short.
+  const bool multiples = std::any_of(p.axes.begin(), p.axes.end(), [](const Axis& a) {
+    return a.size && !a.size.is(Op::Symbol) && !a.baked();
+  });
   double elements = 1;
   for (const Axis& a : p.axes) {
     if (a.size && !a.size.is(Op::Symbol)) continue;
     int64_t n = length();
-    if (elements * double(n) > 30000) n = std::min<int64_t>(n, 3);
+    if (multiples || elements * double(n) > 3000) n = std::min<int64_t>(n, 3);
     elements *= double(std::max<int64_t>(n, 1));
     sizes[a.index.size()] = n;
   }
@@ -193,7 +197,7 @@ TEST_P(CountsOfPrograms, EqualTheirFormulas) {
       }
       for (const GuardedPlan& g : plans) {
         ++tested.plans;
-        for (int round = 0; round < 4; ++round) {
+        for (int round = 0; round < 3; ++round) {
           const Sizes sizes = ragged(kernel.elaborated, gen_, round);
           if (g.when.admits(sizes)) expect(kernel, g.plan, sizes, tested);
           if (HasFailure()) return;
@@ -201,7 +205,7 @@ TEST_P(CountsOfPrograms, EqualTheirFormulas) {
       }
     }
     EXPECT_GE(tested.plans, int(c.kernels.size()));
-    EXPECT_GE(tested.runs, 3 * int(c.kernels.size()));
+    EXPECT_GE(tested.runs, int(c.kernels.size()));
   }
 }
 
