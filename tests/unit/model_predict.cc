@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tilewright/driver/kernel.h"
 
 namespace tilewright::model_predict_test {
@@ -61,6 +63,23 @@ TEST(Predict, ProductsBoundByTheMatrixUnits) {
   ASSERT_TRUE(find(p, "L2 -> shared memory"));
   EXPECT_EQ(find(p, "L2 -> shared memory")->rate, 0);
   EXPECT_NE(find(p, "L2 -> shared memory")->unpriced, "");
+}
+
+TEST(Predict, SlotsThatStayEmptyCostNothing) {
+  Predicted x("examples/napkin/attention_f8.tw", "group q=128; stream x=64; keep Q; stages 2; guard always");
+  const MachineFile h100 = find_machine("h100-sxm");
+  const auto at = [&](int64_t blocks) {
+    return predict(x.m, h100, x.sizes({{"q", 128 * blocks}, {"x", 8192}}));
+  };
+  const Prediction full = at(132), one_less = at(131), two = at(264), one_more = at(133);
+  ASSERT_GT(full.occupancy.blocks_per_core, 1);
+  // A block on each core uses all of it, though another would fit.
+  EXPECT_DOUBLE_EQ(full.occupancy.efficiency, 1);
+  EXPECT_NEAR(one_less.occupancy.efficiency, 131.0 / 132, 1e-12);
+  EXPECT_NEAR(one_more.occupancy.efficiency, 133.0 / 264, 1e-12);
+  // Twice the blocks take twice as long on the same units, and no group waits alone.
+  EXPECT_NEAR(two.overlapped / full.overlapped, 2, 1e-9);
+  EXPECT_EQ(two.groups, 2 * full.groups);
 }
 
 TEST(Predict, OneComputingGroupWaitsForItsUnits) {
