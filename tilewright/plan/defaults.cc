@@ -4,12 +4,14 @@
 //  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
 //     memory with its ring. A product of two 16-bit arrays is cut into 256 rows by 128 columns, four pieces, with chunks of 64 in four stages;
-//     other sums of their products without points take 128 rows by 256 columns, shared among the results, with chunks of 64 in three. On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
+//     other sums of their products without points take 128 rows by 256 columns, shared among the results, with chunks of 64 in three. More rows than 8192
+//     (1024 where features are few) of a stream of exponentials are cut into 192 for three groups (three_groups below). On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below); few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
 #include <algorithm>
+#include <optional>
 
 #include "tilewright/hardware/machine.h"
 #include "tilewright/plan/axes.h"
@@ -68,6 +70,54 @@ UnitTile unit_tile(const Program& p, const AxisRoles& roles, const Derivation& d
       roles.kept_inputs.empty())
     return {256, 128, 64, 4, 4};
   return {128, std::max<int64_t>(64, 256 / results), 64, 3, 2};
+}
+
+/// Long streams of exponentials, with one operand kept and one result with features, as a GPU takes them: 192 rows in three groups share what is copied. Each
+/// thread then has 160 registers; those of the result, of a chunk of scores and of their rounded form may be 112 of them. None where the chunk would be short.
+std::optional<GuardedPlan> three_groups(const Program& p, const AxisRoles& roles, const Derivation& d,
+                                        const Plan& two, Sym row_axis) {
+  constexpr int64_t groups = 3, rows = 64, registers = 112, threads = 128;
+  if (two.computers != 2 || two.guard != Guard::Speculative || d.passes.size() != 1 || !row_axis ||
+      widest_operand(p, roles) > 2)
+    return {};
+  int64_t features = 0, kept = 0, kept_bytes = 0, streamed_bytes = 0;
+  const auto size_of_whole = [&](const std::vector<Sym>& axes) {
+    int64_t n = 1;
+    for (Sym a : axes)
+      if (contains(two.whole, a)) n *= p.axis(a).size.rational()->num();
+    return n;
+  };
+  const auto padded = [&](Sym t) {  // panels of 64 features
+    const int64_t n = size_of_whole(roles.read_at.at(t));
+    return n > 1 ? (n + 63) / 64 * 64 : n;
+  };
+  for (const Component& c : d.passes[0].state.components)
+    if (const int64_t n = size_of_whole(c.axes); n > 1) features = features == 0 ? n : -1;
+  for (Sym t : roles.kept_inputs)
+    if (contains(roles.read_at.at(t), row_axis) && size_of_whole(roles.read_at.at(t)) > 1) {
+      ++kept;
+      kept_bytes += padded(t) * bytes(p.input(t)->dtype);
+    }
+  for (Sym t : roles.streamed_inputs) streamed_bytes += padded(t) * bytes(p.input(t)->dtype);
+  if (features < 1 || kept != 1) return {};
+  const int64_t left =
+      registers -
+      rows * features / threads;  // scores take rows·chunk / threads, their rounded form half of it
+  const int64_t chunk = std::min<int64_t>(128, left * 2 * threads / (3 * rows) / 32 * 32);
+  if (chunk < 64) return {};
+  GuardedPlan out{{}, two};
+  for (Cut& cut : out.plan.group)
+    if (cut.axis == row_axis) cut.block = groups * rows, cut.piece = rows;
+  out.plan.computers = groups;
+  out.plan.chunk = chunk;
+  out.plan.stages = 3;
+  // Rounded scores pass through shared memory where a mask hides what is not finite.
+  const auto needed = [&] {
+    return groups * rows * (kept_bytes + 2 * (chunk + 8)) + out.plan.stages * chunk * streamed_bytes;
+  };
+  while (out.plan.stages > 1 && needed() > sm90().shared_bytes - 4096) --out.plan.stages;
+  if (out.plan.stages < 2) return {};
+  return out;
 }
 
 Guard laziest(const Derivation& d) {
@@ -374,7 +424,18 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       break;
     }
   while (summed > 1 && plan.chunk > 1 && plan.chunk * per_element > budget) plan.chunk /= 2;
-  return {GuardedPlan{{}, plan}};
+  std::vector<GuardedPlan> plans{GuardedPlan{{}, plan}};
+  if (const std::optional<GuardedPlan> longer = three_groups(p, roles, d, plan, row_axis)) {
+    const int64_t short_rows = longer->plan.chunk > 64 ? kShortRow : kLongRow;
+    const Axis& rows_axis = p.axis(row_axis);
+    if (rows_axis.baked()) {
+      if (rows_axis.size.rational()->num() > short_rows) plans[0] = *longer;
+    } else {
+      plans[0].when.at_most.emplace_back(row_axis, short_rows);
+      plans.push_back(*longer);
+    }
+  }
+  return plans;
 }
 
 }  // namespace tilewright
