@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "tests/support/derived.h"
+#include "tests/support/mutants.h"
 #include "tilewright/derive/check.h"
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/prove.h"
@@ -31,65 +32,6 @@ bool has_z3() {
 
 bool rejects(const std::vector<Check>& checks) {
   return std::any_of(checks.begin(), checks.end(), [](const Check& c) { return !c.passed; });
-}
-
-struct Mutant {
-  std::string what;
-  State state;
-  size_t component = 0;
-};
-
-Expr own(const Point& p, Sym var) { return read(var, std::vector<Expr>(p.axes.begin(), p.axes.end())); }
-
-/// `e` with reads of tiles renamed.
-Expr renamed(Expr e, const std::vector<std::pair<Sym, Sym>>& names) {
-  return rewrite(e, [&](Expr x) {
-    if (!x.is(Op::Read)) return x;
-    for (auto& [from, to] : names)
-      if (x->sym == from) return read(to, x.args());
-    return x;
-  });
-}
-
-std::vector<Mutant> mutants(const State& s) {
-  std::vector<Mutant> out;
-  for (size_t a = 0; a < s.components.size(); ++a) {
-    const Component& c = s.components[a];
-    if (c.listed()) continue;  // holds no point
-    for (size_t t = 0; t < c.repair.size(); ++t) {
-      auto add = [&](const std::string& what, Expr factor) {
-        if (provably_equal(factor, c.repair[t].factor))
-          return;  // an even power does not tell the points apart
-        Mutant m{c.var.name() + ", term " + std::to_string(t) + ": " + what, s, a};
-        m.state.components[a].repair[t].factor = factor;
-        out.push_back(std::move(m));
-      };
-      if (!c.repair[t].factor.is_constant(1)) {
-        add("factor dropped", 1);
-        add("negated", -c.repair[t].factor);
-        add("doubled", 2 * c.repair[t].factor);
-        std::vector<std::pair<Sym, Sym>> turned;
-        for (const Point& p : s.points) {
-          turned.emplace_back(p.var, p.next);
-          turned.emplace_back(p.next, p.var);
-        }
-        add("points exchanged", renamed(c.repair[t].factor, turned));
-        for (size_t p = 1; p < s.points.size() && s.points[p].axes == s.points[0].axes; ++p)
-          add("the other point", renamed(c.repair[t].factor, {{s.points[0].var, s.points[p].var},
-                                                              {s.points[0].next, s.points[p].next},
-                                                              {s.points[p].var, s.points[0].var},
-                                                              {s.points[p].next, s.points[0].next}}));
-      } else {
-        for (const Point& p : s.points) add("a scale too many", exp(own(p, p.var) - own(p, p.next)));
-      }
-      if (c.repair.size() > 1) {
-        Mutant m{c.var.name() + ": term " + std::to_string(t) + " dropped", s, a};
-        m.state.components[a].repair.erase(m.state.components[a].repair.begin() + long(t));
-        out.push_back(std::move(m));
-      }
-    }
-  }
-  return out;
 }
 
 class Mutants : public ::testing::TestWithParam<std::pair<const std::string*, const char*>> {};
@@ -113,7 +55,6 @@ TEST_P(Mutants, OfMergesAreRejected) {
   auto [text, axis] = GetParam();
   Derived x = derived(*text, axis);
   const State& s = x.state();
-  using Copies = std::vector<std::pair<Sym, Sym>>;
   auto left_point = [](const State& st, const Copies& l, const Copies& r) {
     Merge m = merge(st, l, r);
     for (size_t p = 0; p < st.points.size(); ++p)
@@ -210,171 +151,51 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{&programs::affine, "c"}, std::pair{&programs::backward, "j"}));
 
 TEST(IndexMutants, OfAnIndexAreRejected) {
-  Derived x = derived("axis r, c\ninput x[r, c] : f32\nk[r] = argmax[c](x)\noutput k\n", "c");
-  Sym stream = x.program.axis("c")->index;
+  for (const char* reducer : {"argmax", "argmin"}) {
+    SCOPED_TRACE(reducer);
+    Derived x =
+        derived(fmt::format("axis r, c\ninput x[r, c] : f32\nk[r] = {}[c](x)\noutput k\n", reducer), "c");
+    Sym stream = x.program.axis("c")->index;
+    EXPECT_FALSE(rejects(check_identities(x.state(), stream)));
+    for (uint64_t seed = 1; seed <= 20; ++seed) EXPECT_FALSE(rejects(check_merges(x.state(), seed)));
+    size_t tried = 0;
+    for (const Mutant& m : mutants(x.state())) {
+      if (m.what.find("points exchanged") != std::string::npos)
+        continue;  // equality does not tell them apart
+      EXPECT_TRUE(rejects(check_identities(m.state, stream))) << m.what;
+      ++tried;
+    }
+    for (const MergeMutant& m : merge_mutants(x.state())) {
+      EXPECT_TRUE(rejects(check_identities(x.state(), stream, m.how))) << m.what;
+      ++tried;
+    }
+    EXPECT_GE(tried, 15u);
+  }
+}
+
+TEST(ListMutants, OfMergesOfSortedListsAreRejectedByAllThreeCheckers) {
+  const bool z3 = has_z3();
+  Derived x =
+      derived("axis t, v\naxis n = 5\ninput x[t, v] : f32\nw[t, n] = topk[v -> n](x)\noutput w\n", "v");
+  Sym stream = x.program.axis("v")->index;
   EXPECT_FALSE(rejects(check_identities(x.state(), stream)));
-  for (const Mutant& m : mutants(x.state())) {
-    if (m.what.find("points exchanged") != std::string::npos) continue;  // equality does not tell them apart
-    EXPECT_TRUE(rejects(check_identities(m.state, stream))) << m.what;
+  for (uint64_t seed = 1; seed <= 20; ++seed) EXPECT_FALSE(rejects(check_merges(x.state(), seed)));
+  const auto all = merge_mutants(x.state());
+  EXPECT_GE(all.size(), 15u);
+  for (const MergeMutant& m : all) {
+    EXPECT_TRUE(rejects(check_identities(x.state(), stream, m.how))) << "by expressions: " << m.what;
+    bool noticed = false;
+    for (uint64_t seed = 1; seed <= 5; ++seed)
+      noticed = noticed || rejects(check_merges(x.state(), seed, m.how));
+    EXPECT_TRUE(noticed) << "by random values: " << m.what;
+    if (!z3) continue;
+    const std::vector<Check> answers = ask_z3(to_smt(x.state(), stream, "", m.how));
+    EXPECT_TRUE(std::any_of(answers.begin(), answers.end(), [](const Check& c) { return c.detail == "sat"; }))
+        << "by z3: " << m.what;
   }
 }
 
 // ---- the states of all examples ----
-
-using Copies = std::vector<std::pair<Sym, Sym>>;
-
-/// The components of one side of a merge as its rows repair them, one term left out where that is asked for.
-Expr repaired(const State& s, size_t a, const Copies& side, size_t without = size_t(-1)) {
-  const Component& c = s.components[a];
-  Expr sum = 0;
-  for (size_t t = 0; t < c.repair.size(); ++t) {
-    if (t == without) continue;
-    const Component& b = s.components[size_t(c.repair[t].component)];
-    const Expr held = read(b.var, std::vector<Expr>(b.axes.begin(), b.axes.end()));
-    const Expr term = c.repair[t].factor.is_constant(1) ? held : c.repair[t].factor * held;
-    sum = sum.is_constant(0) ? term : sum + term;
-  }
-  return renamed(sum, side);
-}
-
-struct MergeMutant {
-  std::string what;
-  Merging how;
-};
-
-/// Wrong merges of the components and of the points.
-std::vector<MergeMutant> merge_mutants(const State& s) {
-  std::vector<MergeMutant> out;
-  using Wrong = std::function<Expr(const State&, const Copies&, const Copies&)>;
-  const auto component = [&](size_t a, const std::string& what, const Wrong& wrong) {
-    out.push_back(
-        {s.components[a].var.name() + ": " + what, [=](const State& st, const Copies& l, const Copies& r) {
-           Merge m = merge(st, l, r);
-           m.components[a] = wrong(st, l, r);
-           return m;
-         }});
-  };
-  const auto point = [&](size_t k, const std::string& what, const Wrong& wrong) {
-    out.push_back(
-        {s.points[k].var.name() + ": " + what, [=](const State& st, const Copies& l, const Copies& r) {
-           Merge m = merge(st, l, r);
-           m.points[k] = wrong(st, l, r);
-           return m;
-         }});
-  };
-  for (size_t a = 0; a < s.components.size(); ++a) {
-    const Component& c = s.components[a];
-    if (c.listed()) continue;  // its merge is no expression; tests/unit/derive_ranks.cc breaks its order
-    const Expr self = read(c.var, std::vector<Expr>(c.axes.begin(), c.axes.end()));
-    const bool sum = c.combine == Reducer::Sum;
-    const auto both = [sum, r = c.combine](Expr x, Expr y) {
-      return sum ? x + y : r == Reducer::Max ? max(x, y) : r == Reducer::Min ? min(x, y) : x * y;
-    };
-    if (c.combine == Reducer::Any || c.combine == Reducer::All) {
-      component(a, "and in place of or", [=](const State&, const Copies& l, const Copies& r) {
-        return c.combine == Reducer::Any ? logical_and(renamed(self, l), renamed(self, r))
-                                         : logical_or(renamed(self, l), renamed(self, r));
-      });
-      continue;
-    }
-    component(a, "the right side dropped",
-              [=](const State& st, const Copies& l, const Copies&) { return repaired(st, a, l); });
-    component(a, "the left side dropped",
-              [=](const State& st, const Copies&, const Copies& r) { return repaired(st, a, r); });
-    component(a, "the right side doubled", [=](const State& st, const Copies& l, const Copies& r) {
-      return both(repaired(st, a, l), 2 * repaired(st, a, r));
-    });
-    component(a, "another reducer", [=](const State& st, const Copies& l, const Copies& r) {
-      const Expr x = repaired(st, a, l), y = repaired(st, a, r);
-      return c.combine == Reducer::Min   ? max(x, y)
-             : c.combine == Reducer::Max ? min(x, y)
-             : sum                       ? x - y
-                                         : x + y;
-    });
-    if (c.repair.size() == 1 && c.repair[0].factor.is_constant(1)) continue;
-    const bool chosen = c.combine == Reducer::Min;  // its factors compare points, in either order
-    component(a, "the right side not repaired", [=](const State& st, const Copies& l, const Copies& r) {
-      return both(repaired(st, a, l), renamed(self, r));
-    });
-    component(a, "the left side not repaired", [=](const State& st, const Copies& l, const Copies& r) {
-      return both(renamed(self, l), repaired(st, a, r));
-    });
-    const auto exchanged = [](const State& st, const Copies& side) {  // ρ and ρ* of a side
-      Copies turned = side;
-      for (const Point& p : st.points)
-        for (size_t k = 0, n = turned.size(); k < n; ++k) {
-          if (turned[k].first != p.var) continue;
-          turned.emplace_back(p.next, turned[k].second);
-          turned[k].second = p.next;
-        }
-      return turned;
-    };
-    if (!chosen)
-      component(a, "from the merged point", [=](const State& st, const Copies& l, const Copies& r) {
-        return both(repaired(st, a, exchanged(st, l)), repaired(st, a, r));
-      });
-    component(a, "from the other side's point", [=](const State& st, const Copies& l, const Copies& r) {
-      Copies mixed = l;
-      for (size_t k = 0; k < st.points.size(); ++k) mixed[k] = r[k];
-      return both(repaired(st, a, mixed), repaired(st, a, r));
-    });
-    component(a, "to the other side's point", [=](const State& st, const Copies& l, const Copies& r) {
-      Copies mixed = l;
-      for (size_t k = 0; k < st.points.size(); ++k) mixed.emplace_back(st.points[k].next, r[k].second);
-      return both(repaired(st, a, mixed), repaired(st, a, r));
-    });
-    for (size_t t = 0; c.repair.size() > 1 && t < c.repair.size(); ++t)
-      component(a, "term " + std::to_string(t) + " dropped",
-                [=](const State& st, const Copies& l, const Copies& r) {
-                  return both(repaired(st, a, l, t), repaired(st, a, r));
-                });
-  }
-  for (size_t k = 0; k < s.points.size(); ++k) {
-    const Point& p = s.points[k];
-    const Expr rho = own(p, p.var);
-    point(k, "the left point", [=](const State&, const Copies& l, const Copies&) { return renamed(rho, l); });
-    point(k, "the right point",
-          [=](const State&, const Copies&, const Copies& r) { return renamed(rho, r); });
-    point(k, "the middle", [=](const State&, const Copies& l, const Copies& r) {
-      return (renamed(rho, l) + renamed(rho, r)) / 2;
-    });
-    if (p.kind != Point::Kind::Mean) {
-      point(k, "the other extremum", [=](const State&, const Copies& l, const Copies& r) {
-        return p.kind == Point::Kind::Maximum ? min(renamed(rho, l), renamed(rho, r))
-                                              : max(renamed(rho, l), renamed(rho, r));
-      });
-      continue;
-    }
-    const auto of = [&](int c) {
-      const Component& held = s.components[size_t(c)];
-      return read(held.var, std::vector<Expr>(held.axes.begin(), held.axes.end()));
-    };
-    const Expr residual = of(p.sum), n = of(p.weight);
-    struct Side {
-      Expr rho, s, n;
-    };
-    const auto mean = [=](const Copies& l, const Copies& r,
-                          const std::function<Expr(const Side&, const Side&)>& f) {
-      return f({renamed(rho, l), renamed(residual, l), renamed(n, l)},
-               {renamed(rho, r), renamed(residual, r), renamed(n, r)});
-    };
-    point(k, "without residuals", [=](const State&, const Copies& l, const Copies& r) {
-      return mean(l, r,
-                  [](const Side& x, const Side& y) { return x.rho + y.n * (y.rho - x.rho) / (x.n + y.n); });
-    });
-    point(k, "weights exchanged", [=](const State&, const Copies& l, const Copies& r) {
-      return mean(l, r, [](const Side& x, const Side& y) {
-        return x.rho + (x.s + y.s + x.n * (y.rho - x.rho)) / (x.n + y.n);
-      });
-    });
-    point(k, "a difference negated", [=](const State&, const Copies& l, const Copies& r) {
-      return mean(l, r, [](const Side& x, const Side& y) {
-        return x.rho + (x.s + y.s + y.n * (x.rho - y.rho)) / (x.n + y.n);
-      });
-    });
-  }
-  return out;
-}
 
 /// The questions of `file` whose checks are in `names`.
 SmtFile only(const SmtFile& file, const std::vector<std::string>& names) {

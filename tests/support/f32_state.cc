@@ -28,7 +28,8 @@ double start(const Point& p) {
 
 }  // namespace
 
-F32State::F32State(const State& s, int64_t n, const Element& element) : state_(s), n_(n), abstract_(s) {
+F32State::F32State(const State& s, int64_t n, const Element& element, const std::map<Sym, int64_t>& ranks)
+    : state_(s), n_(n), ranks_(ranks), abstract_(s) {
   std::vector<Expr> lifts, us;
   for (const Component& c : s.components) lifts.push_back(abstract_(c.lift));
   for (const Point& p : s.points) us.push_back(abstract_(p.u));
@@ -51,8 +52,7 @@ F32State::F32State(const State& s, int64_t n, const Element& element) : state_(s
     slot(c.var);
     copy(c.var);
   }
-  for (size_t a = 0; a < lifts.size(); ++a)
-    lifts_.push_back(s.components[a].listed() ? Code() : compile(lifts[a]));
+  for (Expr lift : lifts) lifts_.push_back(compile(lift));
   for (Expr e : us) u_.push_back(compile(e));
   const Merge m = merge(s, left_, right_);
   for (Expr e : m.points) point_merges_.push_back(compile(e));
@@ -133,24 +133,44 @@ F32State::Code F32State::compile(Expr e) const {
 F32State::Values F32State::empty() const {
   Values v;
   for (const Point& p : state_.points) v.points.push_back(float(start(p)));
-  for (const Component& c : state_.components) v.components.push_back(float(*identity(c.combine).number()));
+  for (const Component& c : state_.components) {
+    const auto nothing = [&](Reducer r) {
+      return std::vector<double>(size_t(ranks_.at(c.rank)), *identity(r).number());
+    };
+    v.components.push_back(float(*identity(c.combine).number()));
+    v.lists.emplace_back();
+    if (c.combine == Reducer::Topk) v.lists.back() = {nothing(Reducer::Topk), nothing(Reducer::Argtopk)};
+  }
   return v;
+}
+
+void F32State::set_points(int64_t element, const std::vector<float>& points) const {
+  Slots& s = const_cast<Slots&>(elements_[size_t(element)]);  // the slots of the points are scratch
+  for (size_t k = 0; k < points.size(); ++k) {
+    const bool nothing = state_.points[k].exponential && points[k] == -INFINITY;
+    s[slots_.at(abstract_.rho[k])] = nothing ? 0 : double(points[k]);
+  }
+}
+
+/// The list of keys `a` takes in an element, if it is present.
+void F32State::insert(size_t a, List& list, int64_t element, const std::vector<float>& points) const {
+  if (!present_[a][size_t(element)]) return;
+  set_points(element, points);
+  const Slots& s = elements_[size_t(element)];
+  insert_ranked(list.keys, list.indices, double(float(lifts_[a](s, true))),
+                lifts_[size_t(state_.components[a].beside)](s, true));
 }
 
 double F32State::lifted(size_t a, const Step& chunk, const std::vector<float>& points, bool rounds,
                         double* scale) const {
   const Reducer r = state_.components[a].combine;
-  if (!lifts_[a]) return 0;
+  if (state_.components[a].listed()) return 0;
   double lanes[16];
   std::fill(std::begin(lanes), std::end(lanes), *identity(r).number());
   for (int64_t j = chunk.begin; j < chunk.end; ++j) {
     if (!present_[a][size_t(j)]) continue;
-    Slots& s = const_cast<Slots&>(elements_[size_t(j)]);  // the slots of the points are scratch
-    for (size_t k = 0; k < points.size(); ++k) {
-      const bool nothing = state_.points[k].exponential && points[k] == -INFINITY;
-      s[slots_.at(abstract_.rho[k])] = nothing ? 0 : double(points[k]);
-    }
-    const double x = lifts_[a](s, rounds);
+    set_points(j, points);
+    const double x = lifts_[a](elements_[size_t(j)], rounds);
     if (scale != nullptr) *scale += std::abs(x);
     double& lane = lanes[j % 16];
     lane = combined(r, lane, x);
@@ -188,8 +208,15 @@ F32State::Values F32State::streamed(const Values& before, const Step& chunk) con
     s[slots_.at(state_.points[k].var)] = before.points[k];
     s[slots_.at(state_.points[k].next)] = after.points[k];
   }
+  after.lists = before.lists;
   for (size_t a = 0; a < state_.components.size(); ++a) {
     const Component& c = state_.components[a];
+    if (c.combine == Reducer::Topk)
+      for (int64_t j = chunk.begin; j < chunk.end; ++j) insert(a, after.lists[a], j, after.points);
+    if (c.listed()) {
+      after.components.push_back(0);
+      continue;
+    }
     float t = 0;
     for (size_t i = 0; i < c.repair.size(); ++i) {
       const float b = before.components[size_t(c.repair[i].component)];
@@ -216,6 +243,10 @@ F32State::Values F32State::merged(const Values& l, const Values& r) const {
     s[slots_.at(state_.points[k].next)] = out.points[k];
   }
   for (const Code& c : component_merges_) out.components.push_back(c ? float(c(s, true)) : 0);
+  out.lists = l.lists;
+  for (size_t a = 0; a < out.lists.size(); ++a)
+    for (size_t k = 0; k < r.lists[a].keys.size(); ++k)
+      insert_ranked(out.lists[a].keys, out.lists[a].indices, r.lists[a].keys[k], r.lists[a].indices[k]);
   return out;
 }
 
@@ -233,6 +264,17 @@ std::vector<F32State::Held> F32State::compare(const Values& v) const {
   std::vector<Held> out;
   for (size_t a = 0; a < state_.components.size(); ++a) {
     const Component& c = state_.components[a];
+    if (c.combine == Reducer::Topk) {
+      List all;  // with room for every element: nothing drops out
+      for (std::vector<double>* side : {&all.keys, &all.indices})
+        side->assign(size_t(n_) + v.lists[a].keys.size(), side == &all.keys ? -INFINITY : -1);
+      for (int64_t j = 0; j < n_; ++j) insert(a, all, j, v.points);
+      for (size_t k = 0; k < v.lists[a].keys.size(); ++k) {
+        out.push_back({c.var.name(), v.lists[a].keys[k], all.keys[k], 0, true});
+        out.push_back(
+            {state_.components[size_t(c.beside)].var.name(), v.lists[a].indices[k], all.indices[k], 0, true});
+      }
+    }
     if (c.listed()) continue;
     Held h{c.var.name(), v.components[a], 0, 0};
     h.want = lifted(a, everything, v.points, false, &h.scale);

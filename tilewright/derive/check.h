@@ -33,6 +33,12 @@ struct Identity {
 /// H(ρ_l, ρ*) t_l ⊕ H(ρ_r, ρ*) t_r; and that a part which holds nothing leaves the other as it is.
 std::vector<Identity> identities(const State& s, Sym axis, const Merging& how = merge);
 
+constexpr const char* kWhole = "merge of two parts = the whole";
+/// Of the two sides of a sorted list: that pairs are strictly ordered; that `how` gives the first pairs of two sorted lists, decided for up to four
+/// pairs on each side by all orders of them; and that what is ranked rises with the key.
+std::vector<Identity> list_identities(const Component& keys, const Component& indices,
+                                      const ListMerging& how);
+
 /// By expressions, over the reals: the identities above.
 std::vector<Check> check_identities(const State& s, Sym axis, const Merging& how = merge);
 

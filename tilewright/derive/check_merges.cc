@@ -57,6 +57,11 @@ class Machine {
     for (const Point& p : s.points) copies(p.var);
     for (const Component& c : s.components) copies(c.var);
     merge_ = how(s, left_, right_);
+    for (Pairs* side : {&left_list_, &right_list_})
+      for (std::vector<Expr>* values : {&side->keys, &side->indices})
+        for (size_t k = 0; k < list_length; ++k)
+          values->push_back(Sym::fresh({.name = "pair", .kind = SymbolKind::Variable}));
+    merged_list_ = merge_.lists(left_list_, right_list_);
     for (auto* list : {&merge_.points, &merge_.components})
       for (Expr e : *list)
         for (Sym v : e ? free_symbols(e) : std::vector<Sym>{}) fixed_[v] = 1;
@@ -159,10 +164,7 @@ class Machine {
     };
     for (Expr e : merge_.points) out.points.push_back(evaluate(e, fixed_, reader));
     for (Expr e : merge_.components) out.components.push_back(e ? evaluate(e, fixed_, reader) : 0);
-    out.lists = l.lists;
-    for (size_t a = 0; a < out.lists.size(); ++a)
-      for (size_t k = 0; k < r.lists[a].keys.size(); ++k)
-        insert_ranked(out.lists[a].keys, out.lists[a].indices, r.lists[a].keys[k], r.lists[a].indices[k]);
+    for (size_t a = 0; a < l.lists.size(); ++a) out.lists.push_back(merged(l.lists[a], r.lists[a]));
     return out;
   }
 
@@ -242,6 +244,20 @@ class Machine {
                            state_.components[a].var.name(), got.keys[k], got.indices[k], k, all[k].first,
                            all[k].second);
     return {};
+  }
+
+  List merged(const List& l, const List& r) const {
+    if (l.keys.empty()) return {};
+    Bindings values;
+    for (const auto& [list, symbols] : {std::pair{&l, &left_list_}, std::pair{&r, &right_list_}})
+      for (size_t k = 0; k < list_length; ++k) {
+        values[symbols->keys[k]->sym] = list->keys[k];
+        values[symbols->indices[k]->sym] = list->indices[k];
+      }
+    List out;
+    for (Expr e : merged_list_.keys) out.keys.push_back(evaluate(e, values));
+    for (Expr e : merged_list_.indices) out.indices.push_back(evaluate(e, values));
+    return out;
   }
 
   /// What the list of keys `a` notes of an element besides its key.
@@ -358,6 +374,7 @@ class Machine {
   std::vector<Expr> u_, point_present_, lifts_, present_;
   std::vector<std::pair<Sym, Sym>> left_, right_;
   Merge merge_;
+  Pairs left_list_, right_list_, merged_list_;  ///< a merge of lists, over variables
   Bindings fixed_;
   mutable std::vector<Bindings> elements_;  ///< variables, and the points at which the last lift was taken
 };

@@ -41,10 +41,9 @@ class Identities {
     for (size_t a = 0; a < state_.components.size(); ++a)
       if (!chosen(a) && !state_.components[a].listed()) merged_with_nothing(a);
     for (size_t a = 0; a < state_.components.size(); ++a)
-      if (state_.components[a].combine == Reducer::Topk) {
-        order(a);
-        increasing(a);
-      }
+      if (const Component& c = state_.components[a]; c.combine == Reducer::Topk)
+        for (Identity& i : list_identities(c, state_.components[size_t(c.beside)], merge_.lists))
+          out_.push_back(std::move(i));
     for (Identity& i : out_) {
       i.stands_for = abstract_.variables;
       for (const Side* side : {&left_, &right_})
@@ -201,63 +200,6 @@ class Identities {
     say(kNeutral, neutral, 0, 0);
   }
 
-  /// Pairs are strictly ordered, so that the first k of all are the first k of the first k of parts, whatever the parts: asymmetric, transitive, and total
-  /// for different indices. All orders of three keys and of three indices are tried.
-  void order(size_t a) {
-    std::vector<Expr> keys, indices;
-    for (size_t n = 0; n < 3; ++n) {
-      keys.push_back(stand_in(2 * n));
-      indices.push_back(stand_in(2 * n + 1));
-    }
-    const auto before = [&](size_t p, size_t q) {
-      return stands_before(keys[p], indices[p], keys[q], indices[q]);
-    };
-    const auto holds = [](Expr condition) { return Identity::Equation{select(condition, 1, 0), 1}; };
-    std::vector<Identity::Equation> laws{
-        holds(logical_not(logical_and(before(0, 1), before(1, 0)))),
-        holds(logical_or(equal(indices[0], indices[1]), logical_or(before(0, 1), before(1, 0)))),
-        holds(logical_or(logical_not(logical_and(before(0, 1), before(1, 2))), before(0, 2)))};
-    bool fine = true;
-    for (int n = 0; n < 729; ++n) {
-      Bindings values;
-      int digits = n;
-      for (size_t k = 0; k < 3; ++k) {
-        values[keys[k]->sym] = digits % 3, digits /= 3;
-        values[indices[k]->sym] = digits % 3, digits /= 3;
-      }
-      for (const Identity::Equation& law : laws) fine = fine && evaluate(law.left, values) == 1;
-    }
-    report("strict order", a, std::move(laws), fine, "an order of the values breaks it").by_cases = true;
-  }
-
-  /// What is ranked is a strictly increasing function of the key.
-  void increasing(size_t a) {
-    const Expr ranked = state_.components[a].ranked;
-    if (!ranked) return;
-    const Expr numbers = rewrite(ranked, [&](Expr e) { return e.is(Op::Read) ? Expr(value_of(e)) : e; });
-    const auto at = [&](Sym x) { return substitute(numbers, {{state_.components[a].key, Expr(x)}}); };
-    const Sym x = Sym::fresh({.name = "x", .kind = SymbolKind::Variable}),
-              y = Sym::fresh({.name = "y", .kind = SymbolKind::Variable});
-    const Expr low = at(x), high = at(y);
-    const auto slope = derivative(simplify(low), x);
-    const bool falls = slope && provably_nonnegative(simplify(-*slope));
-    if (!falls && !(slope && provably_positive(*slope))) return;  // left to the rules by which it was found
-    Identity& i = report("ranked in the order of the keys", a, {{select(less(low, high), 1, 0), 1}}, !falls,
-                         "it is not increasing");
-    i.assumptions.push_back(less(x, y));
-    for (Sym s : free_symbols(low))
-      if (s.info().positive) i.assumptions.push_back(less(0, s));
-    i.by_cases = i.increasing = true;
-  }
-
-  /// The variable that stands for an element of an array or for a result.
-  Sym value_of(Expr read) {
-    for (const auto& [known, s] : values_)
-      if (known == read) return s;
-    values_.emplace_back(read, Sym::fresh({.name = read->sym.name(), .kind = SymbolKind::Variable}));
-    return values_.back().second;
-  }
-
   void distributivity(size_t a) {
     const Component& c = state_.components[a];
     bool fine = true;
@@ -311,7 +253,6 @@ class Identities {
 
   // ---- merges ----
 
-  static constexpr const char* kWhole = "merge of two parts = the whole";
   static constexpr const char* kNeutral = "merge with an empty part = the other";
 
   /// One side of a merge.
@@ -492,7 +433,6 @@ class Identities {
   Side left_, right_;
   Merge merge_;
   std::vector<Expr> u_;
-  std::vector<std::pair<Expr, Sym>> values_;
   std::vector<Sym> last_, stand_ins_;
   std::vector<Expr> lifts_;
   std::vector<std::vector<Expr>> factors_;

@@ -108,20 +108,6 @@ class Merger {
 
 }  // namespace
 
-Expr stands_before(Expr key, Expr index, Expr other_key, Expr other_index) {
-  return logical_or(less(other_key, key), logical_and(equal(key, other_key), less(index, other_index)));
-}
-
-void insert_ranked(std::vector<double>& keys, std::vector<double>& indices, double key, double index) {
-  size_t at = keys.size();
-  while (at > 0 && stands_before(key, index, keys[at - 1], indices[at - 1])) --at;
-  if (at == keys.size()) return;
-  keys.insert(keys.begin() + long(at), key);
-  indices.insert(indices.begin() + long(at), index);
-  keys.pop_back();
-  indices.pop_back();
-}
-
 std::vector<Sym> rank_axes(const Derivation& d) {
   std::vector<Sym> out;
   for (const Pass& pass : d.passes)

@@ -121,7 +121,7 @@ class Script {
         const std::string x = term(e.arg(0));
         return fmt::format("(ite (< {0} 0.0) (- {0}) {0})", x);
       }
-      case Op::Select: return call("ite", {condition(e.arg(0)), term(e.arg(1)), term(e.arg(2))});
+      case Op::Select: return choice(e);
       case Op::Lt:
       case Op::Le:
       case Op::Eq:
@@ -133,6 +133,17 @@ class Script {
     }
   }
 
+  /// A long one gets a name, since lists are merged by choices of choices.
+  std::string choice(Expr e) {
+    constexpr size_t small = 64;
+    if (const auto it = choices_.find(e); it != choices_.end()) return it->second;
+    std::string text = call("ite", {condition(e.arg(0)), term(e.arg(1)), term(e.arg(2))});
+    if (derivation::complexity(e) <= small) return text;
+    const std::string name = fmt::format("choice{}", choices_.size() + 1);
+    constants_ += fmt::format("(define-fun {} () Real {})\n", name, text);
+    return choices_[e] = name;
+  }
+
   std::string condition(Expr e) {
     const auto conditions = [&] {
       std::vector<std::string> out;
@@ -141,7 +152,7 @@ class Script {
     };
     switch (e.op()) {
       case Op::Lt: return call("<", terms(e.args()));
-      case Op::Le:  // x <= inf tells a number from NaN
+      case Op::Le:  // x <= inf tells a number from NaN, and all are numbers here
         return e.arg(1) == Expr::infinity() ? "true" : call("<=", terms(e.args()));
       case Op::Eq: return call("=", terms(e.args()));
       case Op::Ne: return call("distinct", terms(e.args()));
@@ -229,7 +240,7 @@ class Script {
   }
 
   std::string constants_, laws_;
-  std::map<Expr, std::string> constants_of_;
+  std::map<Expr, std::string> constants_of_, choices_;
   std::map<Expr, std::pair<std::string, std::string>> exponentials_;
   std::map<Sym, Expr> meanings_;
   std::map<std::string, int> names_;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tilewright/derive/list.h"
 #include "tilewright/program/program.h"
 
 namespace tilewright {
@@ -52,7 +53,8 @@ struct Point {
   Sym var, next;  ///< ρ and ρ', kind Tile
   std::vector<Sym> axes;
   Kind kind = Kind::Maximum;
-  Expr u;          ///< the varying quantity, over C
+  Expr
+      u;  ///< the varying quantity, over C; of a mean also over the axes that its `sum` adds up inside, see Component::lift
   Expr scale = 1;  ///< exponentials are exp(scale·(u − ρ)); derive() leaves 1, see tile/unscale.h
   Expr present;    ///< condition under which u takes part
   int sum = -1, weight = -1;  ///< Mean: components Σ(u − ρ) and n = Σ 1
@@ -68,15 +70,14 @@ struct RepairTerm {
   Expr factor;
 };
 
-/// One value, or one side of a sorted list of pairs (key, index): the larger key first, NaN before numbers, the smaller index first among equals.
-/// The list has an axis more than its elements, `rank`: a pair for each of its literal size. Two components hold it, the keys (combine Topk)
-/// and the indices (combine Argtopk), each `beside` the other; to combine is to merge. Where fewer elements were present than there are
-/// ranks, identity(Topk) and identity(Argtopk), −inf and −1, fill the rest: nothing stands behind every element.
+/// One value, or one side of a sorted list of pairs (list.h). The list has an axis more than its elements, `rank`: a pair for each of its literal
+/// size. Two components hold it, the keys (combine Topk) and the indices (combine Argtopk), each `beside` the other; to combine is to merge.
 struct Component {
   Sym var;  ///< kind Tile
   std::vector<Sym> axes;
   Reducer combine = Reducer::Sum;
-  Expr lift;  ///< φ_a at one element, over C and Read(point.var, …); valid where `present`
+  /// φ_a at one element, over C and Read(point.var, …); valid where `present`. In a sum over other axes too, it is their sum: Reduce(Sum, axes, φ_a).
+  Expr lift;
   Expr present;
   Sym rank;         ///< of a list; else null
   int beside = -1;  ///< of a list
@@ -88,18 +89,6 @@ struct Component {
   std::string meaning;             ///< for readers: "Σ exp(S − ρ)·V"
   bool listed() const { return beside >= 0; }
 };
-
-/// Does the pair (key, index) stand before another in a sorted list? A strict order of all elements; a negative index is no element.
-inline bool stands_before(double key, double index, double other_key, double other_index) {
-  if (index < 0 || other_index < 0) return index >= 0;
-  if (key != key || other_key != other_key)
-    return key != key && (other_key == other_key || index < other_index);
-  return key > other_key || (key == other_key && index < other_index);
-}
-/// The same of two elements as a condition on real numbers.
-Expr stands_before(Expr key, Expr index, Expr other_key, Expr other_index);
-/// Puts a pair where it belongs in the lists of the same length, and drops the last.
-void insert_ranked(std::vector<double>& keys, std::vector<double>& indices, double key, double index);
 
 /// The longest list that a state holds: one of more ranks is found by counting (program/elaborate.h).
 constexpr int64_t most_ranks = 256;
@@ -166,7 +155,8 @@ std::vector<Sym> stream_candidates(const Program& elaborated);
 struct Merge {
   std::vector<Expr> points;  ///< for each point: ρ*
   std::vector<Expr>
-      components;  ///< for each component, over left, right and Read(point.next) standing for ρ*; null for a list: its pairs are merged
+      components;  ///< for each component, over left, right and Read(point.next) standing for ρ*; null for a list: `lists` merges its pairs
+  ListMerging lists = merge_lists;
 };
 Merge merge(const State& state, const std::vector<std::pair<Sym, Sym>>& left,
             const std::vector<std::pair<Sym, Sym>>& right);
