@@ -7,18 +7,9 @@
 #include "tilewright/support/error.h"
 
 namespace tilewright::testing {
-namespace {
 
-double combined(Reducer r, double a, double b) {
-  switch (r) {
-    case Reducer::Max: return std::max(a, b);
-    case Reducer::Min: return std::min(a, b);
-    case Reducer::Prod: return a * b;
-    case Reducer::Any: return a != 0 || b != 0;
-    case Reducer::All: return a != 0 && b != 0;
-    default: return a + b;
-  }
-}
+using derivation::combined;
+namespace {
 
 Reducer reducer_of(const Point& p) { return p.kind == Point::Kind::Maximum ? Reducer::Max : Reducer::Min; }
 

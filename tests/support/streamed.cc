@@ -3,24 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tilewright/derive/check.h"
 #include "tilewright/program/elaborate.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::testing {
-namespace {
 
-double combined(Reducer r, double a, double b) {
-  switch (r) {
-    case Reducer::Sum: return a + b;
-    case Reducer::Max: return std::max(a, b);
-    case Reducer::Min: return std::min(a, b);
-    case Reducer::Prod: return a * b;
-    case Reducer::Any: return a != 0 || b != 0;
-    case Reducer::All: return a != 0 && b != 0;
-    default: break;
-  }
-  TW_CHECK(false, "a state is combined by sum, max, min, prod, any or all");
-}
+using derivation::combined;
+namespace {
 
 double start(Point::Kind k) {
   return k == Point::Kind::Mean ? 0 : k == Point::Kind::Maximum ? -INFINITY : INFINITY;

@@ -12,6 +12,9 @@ struct Small {
 };
 void prove(Derivation& d, const Small* small);
 
+/// What a component of combine `r` holds of two parts. NaN is the extremum of what it is among, as in kernels.
+double combined(Reducer r, double a, double b);
+
 /// What a state must satisfy, over real variables: `left` = `right` for each equation, where `assumptions` hold.
 struct Identity {
   struct Equation {

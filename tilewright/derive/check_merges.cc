@@ -25,19 +25,6 @@ struct Values {
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-double combined(Reducer r, double a, double b) {
-  switch (r) {
-    case Reducer::Sum: return a + b;
-    case Reducer::Max: return std::max(a, b);
-    case Reducer::Min: return std::min(a, b);
-    case Reducer::Prod: return a * b;
-    case Reducer::Any: return a != 0 || b != 0;
-    case Reducer::All: return a != 0 && b != 0;
-    default: break;
-  }
-  TW_CHECK(false, "components are combined by sum, max, min, prod, any or all");
-}
-
 class Machine {
  public:
   Machine(const State& s, uint64_t seed, const Merging& how) : state_(s), abstract_(s), random_(seed) {
@@ -380,6 +367,19 @@ class Machine {
 };
 
 }  // namespace
+
+double combined(Reducer r, double a, double b) {
+  switch (r) {
+    case Reducer::Sum: return a + b;
+    case Reducer::Max: return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
+    case Reducer::Min: return std::isnan(a) ? a : std::isnan(b) ? b : std::min(a, b);
+    case Reducer::Prod: return a * b;
+    case Reducer::Any: return a != 0 || b != 0;
+    case Reducer::All: return a != 0 && b != 0;
+    default: break;
+  }
+  TW_CHECK(false, "components are combined by sum, max, min, prod, any or all");
+}
 
 std::vector<Check> check_merges(const State& s, uint64_t seed, const Merging& how) {
   if (s.components.empty() && s.points.empty()) return {};

@@ -169,17 +169,6 @@ class Sample {
     return sum;
   }
 
-  static double combined(Reducer r, double a, double b) {
-    switch (r) {
-      case Reducer::Max: return std::max(a, b);
-      case Reducer::Min: return std::min(a, b);
-      case Reducer::Prod: return a * b;
-      case Reducer::Any: return a != 0 || b != 0;
-      case Reducer::All: return a != 0 && b != 0;
-      default: return a + b;
-    }
-  }
-
   double point(const State& st, size_t k, size_t step, const Index& index) {
     const Point& p = st.points[k];
     return remembered({p.var, step, index}, [&]() -> double {
@@ -200,7 +189,7 @@ class Sample {
       for_chunk(step, at, [&](const Bindings& here) {
         if (value_at(st, p.present, here, step - 1, false) == 0) return;
         double u = value_at(st, p.u, here, step - 1, false);
-        rho = p.kind == Point::Kind::Maximum ? std::max(rho, u) : std::min(rho, u);
+        rho = combined(p.kind == Point::Kind::Maximum ? Reducer::Max : Reducer::Min, rho, u);
       });
       return rho;
     });
