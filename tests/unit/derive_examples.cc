@@ -17,6 +17,7 @@ const Expected kExpected[] = {
     {"logsumexp", 1, 1, 1, ""},
     {"cross_entropy_linear", 1, 1, 2, ""},
     {"variance", 1, 1, 3, ""},
+    {"group_statistics", 1, 1, 3, ""},
     {"covariance", 1, 2, 4, ""},
     {"layernorm_matmul", 1, 1, 5, ""},
     {"rmsnorm_matmul", 1, 0, 2, ""},

@@ -265,6 +265,44 @@ TEST(States, ASumOverAnotherAxisKeepsWhatVariesAlongIt) {
 }
 
 /// Σ_jΣ_d exp(u − r): one point for both axes.
+/// The point is the mean over both axes, and the lifts are sums over the other one.
+TEST(States, VariancesOverSeveralAxesTakeOnePass) {
+  const std::string text =
+      "axis i, j\naxis d = 4\ninput u[i, j, d] : f32\ninput v[i, j, d] : f32\ninput w[d] : f32\n"
+      "input len[i] : i32 range(0, 5)\nmu[i] = mean[j, d](u)\n";
+  struct {
+    const char* y;
+    size_t points, components;
+  } cases[] = {
+      {"var[j, d](u)", 1, 3},
+      {"sum[j, d]((u - mu) ** 2)", 1, 3},
+      {"sum[j, d]((u - mu) ** 3)", 1, 4},
+      {"sum[j, d]((u - mu) * w * v)", 1, 4},
+      {"sum[j, d]((u - mu) / sqrt(var[j, d](u) + 1) * v)", 1, 5},
+      {"sum[j, d]((u - mu) * (v - mean[j, d](v)))", 2, 4},
+      {"sum[j](sum[d]((u - mu) ** 2))", 1, 3},
+      {"sum[j, d](where(d < len, (u - sum[j, d](where(d < len, u, 0)) / sum[j, d](where(d < len, 1, 0))) ** "
+       "2, 0))",
+       1, 3},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.y);
+    const Derived x = derived(text + "y[i] = " + c.y + "\noutput y\n", "j");
+    EXPECT_EQ(x.d.passes.size(), 1u);
+    for (const Refusal& r : x.d.refusals) ADD_FAILURE() << to_string(r.subterm) << ": " << r.reason;
+    EXPECT_EQ(x.state().points.size(), c.points);
+    EXPECT_EQ(x.state().components.size(), c.components);
+    for (const Point& p : x.state().points) {
+      EXPECT_EQ(p.kind, Point::Kind::Mean);
+      EXPECT_EQ(axes(p.axes), "i");
+    }
+    expect_all_passed(x);
+  }
+  const Derived x = derived(text + "y[i] = var[j, d](u)\noutput y\n", "j");
+  EXPECT_EQ(components(x.state()),
+            sorted({"n[] sum sum[d](1)", "d1[i] sum sum[d](u - rho)", "d2[i] sum sum[d]((u - rho) ** 2)"}));
+}
+
 TEST(States, ASumOfExponentialsOverSeveralAxes) {
   const std::string text =
       "axis i, j\naxis d = 4\ninput u[i, j, d] : f32\ninput v[i, d] : f32\nr[i] = max[j, d](u)\n";

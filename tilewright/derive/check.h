@@ -12,6 +12,11 @@ struct Small {
 };
 void prove(Derivation& d, const Small* small);
 
+/// φ_a at one element, where an element has an index of the axes that a lift sums over: what the identities speak of.
+inline Expr element_of(const Component& c) {
+  return c.lift.is(Op::Reduce) && c.lift->reducer == Reducer::Sum ? c.lift.arg(0) : c.lift;
+}
+
 /// What a component of combine `r` holds of two parts. NaN is the extremum of what it is among, as in kernels.
 double combined(Reducer r, double a, double b);
 

@@ -33,7 +33,7 @@ class Machine {
       point_present_.push_back(flag(p.present));
     }
     for (const Component& c : s.components) {
-      lifts_.push_back(abstract_(c.lift));
+      lifts_.push_back(abstract_(element_of(c)));
       present_.push_back(flag(c.present));
     }
     for (size_t a = 0; a < lifts_.size(); ++a)

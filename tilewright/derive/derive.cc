@@ -318,6 +318,17 @@ Program with_moderate_numbers(const Program& p) {
   return q;
 }
 
+/// Axes that lifts sum over beside the streamed one.
+std::vector<Sym> summed_inside(const Derivation& d) {
+  std::vector<Sym> out;
+  for (const Pass& pass : d.passes)
+    for (const Component& c : pass.state.components)
+      if (c.lift.is(Op::Reduce) && c.lift->reducer == Reducer::Sum)
+        for (Sym s : c.lift->bound)
+          if (std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
+  return out;
+}
+
 bool same_shape(const Derivation& a, const Derivation& b) {
   if (a.passes.size() != b.passes.size() || a.cascade.reductions.size() != b.cascade.reductions.size())
     return false;
@@ -341,8 +352,15 @@ void prove(const Program& elaborated, Derivation& d) {
   const Axis& a = elaborated.axis(axis);
   constexpr double short_enough = 64;
   const bool too_long = a.baked() && *a.size.number() > short_enough;
-  const Program sample = with_moderate_numbers(too_long ? with_free_size(elaborated, axis) : elaborated);
+  Program free = too_long ? with_free_size(elaborated, axis) : elaborated;
   bool same = !too_long;
+  for (Sym inner : summed_inside(d))  // samples are shorter there than the size that the state counts with
+    for (const Axis& long_one : elaborated.axes) {
+      if (long_one.index.size() != inner.size() || !long_one.baked()) continue;
+      free = with_free_size(free, long_one.index);
+      same = false;
+    }
+  const Program sample = with_moderate_numbers(free);
   for (size_t k = 0; k < sample.definitions.size(); ++k)
     same = same && sample.definitions[k].value == elaborated.definitions[k].value;
   if (same) {

@@ -63,7 +63,8 @@ Powers FamilyBuilder::powers(const Term& t) const {
 FamilyKey FamilyBuilder::key(size_t work, size_t term) const {
   const Term& t = terms_.at(work)[term];
   auto it = exponential_.find({work, term});
-  return {Reducer::Sum, t.c, t.present, powers(t), it == exponential_.end() ? -1 : it->second, -1, {}};
+  return {Reducer::Sum, t.c, t.present, powers(t), it == exponential_.end() ? -1 : it->second,
+          -1,           {},  {},        t.inner};
 }
 
 FamilyKey FamilyBuilder::chosen(size_t work) const {
@@ -92,6 +93,7 @@ int FamilyBuilder::component(const FamilyKey& key, const std::string& wish) {
   if (key.exponential >= 0)
     factors.push_back(exp(state().points[size_t(key.exponential)].u - rho(key.exponential)));
   c.lift = key.reducer == Reducer::Argtopk ? Expr(axis_)
+           : !key.inner.empty()            ? reduce(Reducer::Sum, key.inner, product_of(factors))
            : key.chooser < 0               ? product_of(factors)
                                            : simplify(select(key.condition, key.c, Expr::infinity()));
   std::vector<Expr> varying{c.lift, c.present};
@@ -185,9 +187,11 @@ void FamilyBuilder::components() {
   for (size_t p = 0; p < state().points.size(); ++p) {
     Point& q = state().points[p];
     if (q.kind != Point::Kind::Mean) continue;
-    Expr present = q.present;
-    int sum = family({Reducer::Sum, 1, present, {{int(p), 1}}, -1, -1, {}}, "d1")[0];
-    int weight = *find({Reducer::Sum, 1, present, {}, -1, -1, {}});
+    Expr present = q.present, one = 1;
+    const std::vector<Sym>& inner = inner_[p];
+    if (!inner.empty()) one = *without_factor(q.u, q.u);
+    int sum = family({Reducer::Sum, one, present, {{int(p), 1}}, -1, -1, {}, {}, inner}, "d1")[0];
+    int weight = *find({Reducer::Sum, one, present, {}, -1, -1, {}, {}, inner});
     state().points[p].sum = sum;
     state().points[p].weight = weight;
   }

@@ -15,9 +15,10 @@ struct FamilyKey {
   Expr c, present;
   Powers powers;
   int exponential = -1;
-  int chooser = -1;  ///< the extremum that chooses
-  Expr condition;    ///< over Read(ρ)
-  Sym rank = {};     ///< of a list: Topk its keys, Argtopk its indices
+  int chooser = -1;             ///< the extremum that chooses
+  Expr condition;               ///< over Read(ρ)
+  Sym rank = {};                ///< of a list: Topk its keys, Argtopk its indices
+  std::vector<Sym> inner = {};  ///< axes beside the streamed one that c and the differences are summed over
   friend bool operator==(const FamilyKey&, const FamilyKey&) = default;
 };
 
@@ -46,7 +47,8 @@ class FamilyBuilder {
   }
 
   // ---- points ----
-  int point(Point::Kind kind, Expr u, Expr present, const std::string& wish);
+  int point(Point::Kind kind, Expr u, Expr present, const std::string& wish,
+            const std::vector<Sym>& inner = {});
   const Leaf& leaf_of(size_t work) const { return all_[work].peeled.leaves[0]; }
   /// The point of a plain maximum or minimum, named after it.
   int point_of_extremum(size_t work, Expr u);
@@ -57,6 +59,12 @@ class FamilyBuilder {
   void shift_points();
   /// An extremum that mu reads, of u where the term is present, serves as point; else the mean of u, where what feeds mu is present.
   int shift_point(const Shift& s, const Term& t);
+  /// Those of the axes that `e` varies along.
+  static std::vector<Sym> along(Expr e, const std::vector<Sym>& axes);
+  /// `c` without the factor u, where it has it.
+  static std::optional<Expr> without_factor(Expr c, Expr u);
+  /// The same of a sum over `inner` that is a factor of `c`: what is left inside of it times what is left of c.
+  static std::optional<Expr> without_summed_factor(Expr c, Expr u, const std::vector<Sym>& inner);
   /// A sum that feeds a point is itself held shifted: a factor u of its terms becomes (u − rho) + rho.
   void hold_shifted();
 
@@ -100,7 +108,8 @@ class FamilyBuilder {
   bool holds_state(Expr e);
   Expr finish(size_t k);
   int component_late(const FamilyKey& k);
-  Expr size_of_axis() const;
+  Expr size_of_axis() const { return size_of(axis_); }
+  Expr size_of(Sym index) const;
   void note_deferred(size_t k);
   const Program& program_;
   Sym axis_;
@@ -109,6 +118,8 @@ class FamilyBuilder {
   const std::function<std::vector<Expr>(Sym)>& contexts_;
   std::vector<std::string>& names_;
   PassState out_;
+  std::vector<std::vector<Sym>>
+      inner_;  ///< of each point that is a mean: axes beside the streamed one that u is averaged over
   std::map<size_t, std::vector<Term>> terms_;
   std::map<std::pair<size_t, size_t>, int> exponential_;
   std::map<size_t, int> choosers_;                       // work -> point

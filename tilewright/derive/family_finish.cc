@@ -102,12 +102,18 @@ Expr FamilyBuilder::value(size_t k) {
     std::vector<Expr> addends;
     for (size_t t = 0; t < terms_[k].size(); ++t) addends.push_back(finish_term(k, t));
     Expr sum = sum_of(addends);
-    // Σ 1 over everything is the size of the axis.
-    if (auto n = find({Reducer::Sum, 1, truth(), {}, -1, -1, {}}))
+    // Σ 1 over everything is the size of the axes.
+    std::map<Sym, Named> sizes;
+    for (size_t n = 0; n < keys_.size(); ++n) {
+      if (keys_[n] != FamilyKey{Reducer::Sum, 1, truth(), {}, -1, -1, {}, {}, keys_[n].inner}) continue;
+      Expr size = size_of_axis();
+      for (Sym s : keys_[n].inner) size = size * size_of(s);
+      sizes[state().components[n].var] = {{}, size};
+    }
+    if (!sizes.empty())
       sum = simplify(replace_reads(sum, [&](Sym s) -> const Named* {
-        static thread_local Named size;
-        size = {{}, size_of_axis()};
-        return s == state().components[size_t(*n)].var ? &size : nullptr;
+        const auto it = sizes.find(s);
+        return it == sizes.end() ? nullptr : &it->second;
       }));
     return sum;
   }
@@ -194,9 +200,10 @@ int FamilyBuilder::component_late(const FamilyKey& k) {
   return c;
 }
 
-Expr FamilyBuilder::size_of_axis() const {
-  const Axis& a = program_.axis(axis_);
-  return a.baked() ? a.size : Expr(axis_.size());
+Expr FamilyBuilder::size_of(Sym index) const {
+  for (const Axis& a : program_.axes)
+    if (a.index.size() == index.size()) return a.baked() ? a.size : Expr(index.size());
+  return Expr(index.size());
 }
 
 void FamilyBuilder::note_deferred(size_t k) {

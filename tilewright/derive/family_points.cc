@@ -7,7 +7,8 @@
 
 namespace tilewright::derivation {
 
-int FamilyBuilder::point(Point::Kind kind, Expr u, Expr present, const std::string& wish) {
+int FamilyBuilder::point(Point::Kind kind, Expr u, Expr present, const std::string& wish,
+                         const std::vector<Sym>& inner) {
   for (size_t k = 0; k < state().points.size(); ++k) {
     const Point& p = state().points[k];
     if (p.kind == kind && p.u == u && p.present == present) return int(k);
@@ -16,7 +17,8 @@ int FamilyBuilder::point(Point::Kind kind, Expr u, Expr present, const std::stri
   p.kind = kind;
   p.u = u;
   p.present = present;
-  p.axes = axes_of(program_, axis_, {u, present});
+  inner_.push_back(inner);
+  p.axes = axes_of(program_, axis_, {inner.empty() ? u : reduce(Reducer::Sum, inner, u), present});
   std::string name = unique_name(wish, names_);
   p.var = Sym::fresh({.name = name, .kind = SymbolKind::Tile});
   p.next = Sym::fresh({.name = name + "_next", .kind = SymbolKind::Tile});
@@ -83,10 +85,41 @@ int FamilyBuilder::shift_point(const Shift& s, const Term& t) {
     if (extremum && seen && proportion(s.u, leaf.c, axis_)) return point_of_extremum(q, s.u);
   }
   Expr present = t.present;
+  const std::vector<Sym> inner = along(s.u, t.inner);
   for (size_t f : feeders(s.mu))
     for (const Term& x : terms_[f])
-      if (x.c == s.u && !x.u) present = x.present;
-  return point(Point::Kind::Mean, s.u, present, "rho");
+      if (x.c == (inner.empty() ? s.u : simplify(reduce(Reducer::Sum, inner, s.u))) && !x.u)
+        present = x.present;
+  return point(Point::Kind::Mean, s.u, present, "rho", inner);
+}
+
+std::vector<Sym> FamilyBuilder::along(Expr e, const std::vector<Sym>& axes) {
+  std::vector<Sym> out;
+  for (Sym s : axes)
+    if (depends_on(e, s)) out.push_back(s);
+  return out;
+}
+
+std::optional<Expr> FamilyBuilder::without_factor(Expr c, Expr u) {
+  if (c == u)  // of a value that is 0 where it is absent: 1 where it is present
+    return u.is(Op::Select) && u.arg(2).is_constant(0) ? simplify(select(u.arg(0), 1, 0)) : Expr(1);
+  std::vector<Expr> rest = factors_of(c);
+  const auto it = std::find(rest.begin(), rest.end(), u);
+  if (it == rest.end()) return std::nullopt;
+  rest.erase(it);
+  return product_of(rest);
+}
+
+std::optional<Expr> FamilyBuilder::without_summed_factor(Expr c, Expr u, const std::vector<Sym>& inner) {
+  std::vector<Expr> rest = factors_of(c);
+  for (Expr& f : rest) {
+    if (!f.is(Op::Reduce) || f->reducer != Reducer::Sum || f->bound != inner) continue;
+    const auto inside = without_factor(f.arg(0), u);
+    if (!inside) continue;
+    f = *inside;
+    return product_of(rest);
+  }
+  return std::nullopt;
 }
 
 void FamilyBuilder::hold_shifted() {
@@ -102,17 +135,14 @@ void FamilyBuilder::hold_shifted() {
       const std::vector<Sym>& own = all_[k].r.axes;
       const auto has = [&](Sym a) { return std::find(own.begin(), own.end(), a) != own.end(); };
       if (!std::all_of(axes.begin(), axes.end(), has)) continue;  // one sum for many points
+      const std::vector<Sym>& inner = inner_[size_t(held.point)];
       for (Term& t : terms_[k]) {
-        std::vector<Expr> rest = factors_of(t.c);
-        auto it = std::find(rest.begin(), rest.end(), held.u);
-        if (t.c == held.u) {
-          t.c = 1;
-        } else if (it != rest.end()) {
-          rest.erase(it);
-          t.c = product_of(rest);
-        } else {
-          continue;
-        }
+        if (!inner.empty() && !t.inner.empty()) continue;
+        const auto rest =
+            inner.empty() ? without_factor(t.c, held.u) : without_summed_factor(t.c, held.u, inner);
+        if (!rest) continue;
+        t.c = *rest;
+        t.inner.insert(t.inner.end(), inner.begin(), inner.end());
         t.shifts.push_back(held);
       }
     }

@@ -42,6 +42,15 @@ Expr only_if(Expr condition, Expr value) {
   return is_true(condition) ? value : simplify(select(condition, value, 0));
 }
 
+bool depends_on_any(Expr e, const std::vector<Sym>& axes) {
+  return e && std::any_of(axes.begin(), axes.end(), [&](Sym s) { return depends_on(e, s); });
+}
+bool varies_along(const Term& t, const std::vector<Sym>& axes) {
+  const auto shift = [&](const Shift& s) { return depends_on_any(s.u, axes); };
+  return depends_on_any(t.c, axes) || depends_on_any(t.present, axes) || depends_on_any(t.u, axes) ||
+         std::any_of(t.shifts.begin(), t.shifts.end(), shift);
+}
+
 void add_shift(std::vector<Shift>& shifts, const Shift& s) {
   for (Shift& known : shifts) {
     if (known.u == s.u && known.mu == s.mu) {
@@ -112,8 +121,10 @@ size_t family_size(const Term& t) {
 }
 
 Expr value_of(const Term& t) {
-  std::vector<Expr> factors{t.coefficient, t.c};
+  std::vector<Expr> factors{t.c};
   for (const Shift& s : t.shifts) factors.push_back(pow(s.u - s.mu, s.power));
+  if (!t.inner.empty()) factors = {reduce(Reducer::Sum, t.inner, product_of(factors))};
+  factors.insert(factors.begin(), t.coefficient);
   if (t.u) factors.push_back(exp(t.u - t.r));
   return only_if(t.present, product_of(factors));
 }
@@ -252,6 +263,10 @@ NormalForm::Terms NormalForm::product(const Terms& a, const Terms& b, Expr whole
       t.present = conjunction(x.present, y.present);
       t.shifts = x.shifts;
       for (const Shift& s : y.shifts) add_shift(t.shifts, s);
+      if ((!x.inner.empty() && (!y.inner.empty() || varies_along(y, x.inner))) ||
+          (!y.inner.empty() && varies_along(x, y.inner)))
+        throw Mixing{whole, "a product of sums over other axes whose terms hold running values"};
+      t.inner = x.inner.empty() ? y.inner : x.inner;
       if (x.u && y.u) {
         t.u = plus(x.u, y.u);
         t.r = plus(x.r, y.r);
@@ -503,6 +518,8 @@ NormalForm::Terms NormalForm::of_select(Expr e) {
     for (const Split& s : split(condition)) {
       if (is_false(s.c) || is_false(s.r)) continue;
       for (Term t : terms) {
+        if (depends_on_any(s.c, t.inner))
+          throw Mixing{e, "a condition on an axis that is summed over inside"};
         t.present = conjunction(t.present, s.c);
         t.coefficient = only_if(s.r, t.coefficient);
         out.push_back(std::move(t));
@@ -512,6 +529,23 @@ NormalForm::Terms NormalForm::of_select(Expr e) {
   branch(e.arg(0), e.arg(1));
   branch(negation(e.arg(0)), e.arg(2));
   return join(std::move(out));
+}
+
+/// The sum of `t` over the axes of `reduction`, as one term: its family holds powers of differences at each of their indices. A condition on them
+/// becomes a choice of 0, so that it is neither in `present` nor does an absent value count.
+Term NormalForm::summed(Term t, Expr reduction) {
+  Expr rest = truth(), chosen = truth();
+  for (Expr p : t.present.is(Op::And) ? t.present.args() : std::vector<Expr>{t.present})
+    (depends_on_any(p, reduction->bound) ? chosen : rest) =
+        conjunction(depends_on_any(p, reduction->bound) ? chosen : rest, p);
+  t.present = rest;
+  t.c = only_if(chosen, t.c);
+  for (Expr f : factors_of(t.c))
+    if (f.is(Op::Select) && zero(f.arg(2)) && depends_on_any(f.arg(0), reduction->bound))
+      for (Shift& s : t.shifts)
+        if (depends_on_any(s.u, reduction->bound)) s.u = only_if(f.arg(0), s.u);
+  t.inner.insert(t.inner.end(), reduction->bound.begin(), reduction->bound.end());
+  return t;
 }
 
 /// Rule 7: a sum over other axes moves inside where everything of R is free of them.
@@ -539,9 +573,13 @@ NormalForm::Terms NormalForm::of_inner_reduction(Expr e) {
     for (const Shift& s : t.shifts)
       if (!free(s.mu))
         throw Mixing{e, "a sum over another axis whose terms hold running values that vary along that axis"};
+    // Σ_k c_k (x_k − mu) = Σ_k c_k x_k − mu Σ_k c_k is one generator where Σ_k c_k does not vary.
+    const bool plain = t.shifts.size() == 1 && t.shifts[0].power == 1 && !varies(t.c) && !varies(t.present);
+    if (!t.inner.empty() || (!all_free && !plain)) {
+      out.push_back(summed(std::move(t), e));
+      continue;
+    }
     if (!all_free) {
-      if (t.shifts.size() != 1 || t.shifts[0].power != 1)
-        throw Mixing{e, "a sum over another axis of products of differences"};
       Shift s = t.shifts[0];
       parts[0].shifts.clear();
       parts.push_back(parts[0]);

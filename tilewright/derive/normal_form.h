@@ -2,7 +2,7 @@
 //
 // An expression is C (varies along the axis, holds no running result), R (holds running results, or is constant), or mixed. The normal form is a
 // sum of terms
-//     coefficient(R) · [present(C)] · c(C) · Π (u(C) − mu(R))^power · exp(u(C) − r(R))
+//     coefficient(R) · [present(C)] · Σ_inner c(C) · Π (u(C) − mu(R))^power · exp(u(C) − r(R))
 // It is found or it is not: then the smallest mixing subterm is thrown as Mixing.
 #pragma once
 #include <functional>
@@ -29,8 +29,10 @@ struct Term {
   Expr present = truth();
   std::vector<Shift> shifts = {};  ///< different (u, mu), ordered
   Expr u = {}, r = {};  ///< both null: no exponential; r is 0 where the exponent holds nothing of R
+  std::vector<Sym> inner =
+      {};  ///< other axes that are summed over: c and the shifts vary along them, nothing else does
   bool same_family(const Term& o) const {
-    return c == o.c && present == o.present && shifts == o.shifts && u == o.u && r == o.r;
+    return c == o.c && present == o.present && shifts == o.shifts && u == o.u && r == o.r && inner == o.inner;
   }
 };
 
@@ -87,6 +89,7 @@ class NormalForm {
   Terms product(const Terms& a, const Terms& b, Expr whole);
   Terms shifted(Expr varying, Expr rest);
   bool needs_no_point(Expr exponent) const;
+  Term summed(Term t, Expr reduction);
   bool is_exponential_guard(Expr condition, const Terms& guarded);
 
   Sym axis_;

@@ -82,10 +82,15 @@ Expr PassBuilder::next(const Point& p) const { return read_at(p.next, p.axes); }
 /// scale·(u − ρ), multiplied out.
 Expr PassBuilder::exponent(const Point& p) const { return p.scale * p.u - p.scale * rho(p); }
 
+/// Is it a mean over other axes too, so that u is no tile of the chunk?
+bool PassBuilder::varies_inside(const Point& p) const {
+  return p.kind == Point::Kind::Mean && s_.components.at(size_t(p.sum)).lift.is(Op::Reduce);
+}
+
 PassBuilder::PointParts PassBuilder::parts(const Point& p) {
   PointParts x;
   x.present = b_.tiled(p.present);
-  x.u = b_.tiled(p.u, x.present);
+  if (!varies_inside(p)) x.u = b_.tiled(p.u, x.present);
   return x;
 }
 
@@ -386,6 +391,7 @@ int PassBuilder::is_difference(Expr x, const Point& p) const {
 /// scale·(u − ρ) as a tile where several lifts hold it as a factor.
 void PassBuilder::differences() {
   for (size_t k = 0; k < s_.points.size(); ++k) {
+    if (varies_inside(s_.points[k])) continue;
     int holders = 0;
     for (const Component& c : s_.components) {
       bool holds = is_difference(c.lift, s_.points[k]);

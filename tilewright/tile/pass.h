@@ -30,6 +30,7 @@ class PassBuilder {
   Expr next(const Point& p) const;
   Expr exponent(const Point& p) const;
   PointParts parts(const Point& p);
+  bool varies_inside(const Point& p) const;
   void move_extremum(size_t k);
   void move_mean(size_t k);
   void extremum(const Point& p, const PointParts& x);
