@@ -1,6 +1,7 @@
 #include "tilewright/derive/check.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,8 @@ Expr Abstraction::variable(Expr e) {
         if (f.number()) numbers.push_back(f);
       const Expr s = product_of(numbers);
       if (s.is_constant(1)) break;
+      if (s.number() && std::isinf(*s.number()))  // e / inf is no value; its sign is told apart
+        return *s.number() < 0 ? std::pair<Expr, Expr>{-1, simplify(-e)} : std::pair<Expr, Expr>{1, e};
       return {s, simplify(expand(e / s))};
     }
     return {1, e};

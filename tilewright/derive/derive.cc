@@ -100,7 +100,9 @@ Expr Deriver::with_guarded_scales(Expr e) const {
 bool Deriver::unbounded_over_nothing(Expr e) const {
   if (!holds_results(e)) return false;
   Bindings values;
-  for (const Axis& a : program_.axes) values[a.index.size()] = 1;
+  for (const Axis& a : program_.axes) values[a.index.size()] = a.size.is_constant(0) ? 0 : 1;
+  for (const Axis& a : program_.axes)
+    if (a.size.is_constant(0) && depends_on(e, a.index)) return false;  // there are no elements
   for (Sym s : free_symbols(e)) values[s] = s.kind() == SymbolKind::Index ? 0 : 1;
   const double x = evaluate(e, values, [&](Sym s, const std::vector<int64_t>&) {
     const Work* w = work(s);

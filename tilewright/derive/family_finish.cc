@@ -130,9 +130,12 @@ Expr FamilyBuilder::value(size_t k) {
 }
 
 bool FamilyBuilder::gives(double want, Expr e, const Reduction& r) {
+  for (const Axis& a : program_.axes)
+    if (a.size.is_constant(0) && depends_on(e, a.index)) return true;  // there are no elements
   for (int sample = 1; sample <= 3; ++sample) {
     Bindings values;
-    for (const Axis& a : program_.axes) values[a.index.size()] = sample;  // lengths of the reductions inside
+    for (const Axis& a : program_.axes)  // lengths of the reductions inside
+      values[a.index.size()] = a.size.is_constant(0) ? 0 : sample;
     for (Sym s : free_symbols(e))
       values[s] = s.kind() == SymbolKind::Index ? sample - 1 : sample + 0.25 * double(s.info().id % 3);
     if (is_true(r.present)) values[axis_.size()] = 0;
