@@ -6,8 +6,7 @@
 #include "cli/progress.h"
 #include "tilewright/derive/json.h"
 #include "tilewright/derive/latex.h"
-#include "tilewright/driver/compiled.h"
-#include "tilewright/driver/price.h"
+#include "tilewright/driver/choices.h"
 #include "tilewright/driver/prove.h"
 
 namespace tilewright::cli {
@@ -68,7 +67,9 @@ void add_derive(CLI::App& app, int& status) {
       for (size_t k = 0; k < c.kernels.size(); ++k) made.push_back(c.name_of(k));
       for (size_t k = 0; k < shown.size(); ++k) {
         const Compilation& kernel = *shown[k];
-        const std::string above = several ? heading(c, k, proofs->latex ? "%" : "#") : "";
+        const std::string above =
+            several ? heading(c, k, proofs->latex ? "%" : "#") + read_text(c, k, proofs->latex ? "%" : "#")
+                    : "";
         if (proofs->latex) {
           put(above + to_latex(kernel.elaborated, kernel.derivation));
         } else if (!o->json) {
@@ -86,7 +87,7 @@ void add_derive(CLI::App& app, int& status) {
         if (!choices.empty()) all["choices"] = choices;
         put_json(all);
       } else if (!proofs->latex && !choices.empty()) {
-        put("\n" + choices_text(c));
+        put("\n" + choices_text(c, plan_target(compile_options(*o, p))));
       }
       return proved ? 0 : 1;
     }();

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "tilewright/driver/price.h"
+#include "tilewright/driver/choices.h"
 #include "tilewright/program/elaborate.h"
 
 namespace tilewright::cli {
@@ -106,7 +106,7 @@ void add_emit(CLI::App& app, int& status) {
         const CompiledProgram c = compile_program(p, options);
         times = c.times();
         if (*stage == "plan") text = plan_text(c);
-        if (*stage == "kernels") text = choices_text(c);
+        if (*stage == "kernels") text = choices_text(c, plan_target(options));
         choices = choices_json(c);
         for (size_t k = 0; k < c.kernels.size(); ++k) {
           nlohmann::json one{{"kernel", c.name_of(k)}};

@@ -5,7 +5,6 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/model/cost.h"
@@ -178,27 +177,6 @@ class Count {
   double blocks_ = 1;
 };
 
-std::string amount(double x, const char* unit) {
-  constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
-  int k = 0;
-  while (x >= 999.5 && k < 6) x /= 1000, ++k;
-  return fmt::format("{:.3g} {}{}", x, prefixes[k], unit);
-}
-
-std::string price_text(const Price& p) {
-  return fmt::format("{}, {} in products, {} others, {} kernel{}", amount(p.bytes, "B"),
-                     amount(p.products, "op"), amount(p.operations, "op"), p.kernels,
-                     p.kernels == 1 ? "" : "s");
-}
-
-nlohmann::ordered_json price_json(const Price& p) {
-  return {{"bytes", p.bytes},
-          {"products", p.products},
-          {"operations", p.operations},
-          {"kernels", p.kernels},
-          {"total", p.total}};
-}
-
 }  // namespace
 
 Price price_of(const Compilation& c, Target plans) {
@@ -242,60 +220,6 @@ Price price_of(const Compilation& c, Target plans) {
   }
   p.kernels = int(t.kernels.size());
   return p;
-}
-
-std::string choices_text(const CompiledProgram& c) {
-  std::vector<Choice> all = c.partition.choices;
-  for (const Compilation& k : c.kernels) all.insert(all.end(), k.choices.begin(), k.choices.end());
-  if (all.empty()) return {};
-  std::vector<std::string> names;
-  for (size_t k = 0; k < c.kernels.size(); ++k) names.push_back(c.name_of(k));
-  std::string text = fmt::format("# kernels: {}; axes without a literal size count as {}\n",
-                                 fmt::join(names, " | "), nominal_size);
-  if (!c.partition.choices.empty())
-    text += fmt::format("# {}\n", price_text(c.partition.choices.front().taken));
-  for (const Choice& x : all) {
-    const std::string other = x.refused.empty() ? price_text(x.otherwise) : "refused, since " + x.refused,
-                      taken = price_text(x.taken);
-    switch (x.kind) {
-      case Choice::Kind::Stored:
-        text += fmt::format("#   {} is stored; computed where it is read: {}\n", x.what, other);
-        break;
-      case Choice::Kind::Fused:
-        text += fmt::format("#   {} is computed where it is read; stored: {}\n", x.what, other);
-        break;
-      case Choice::Kind::Held:
-        text += fmt::format("#   {} is held on chip and read once: {}; read in passes: {}\n", x.what, taken,
-                            other);
-        break;
-      case Choice::Kind::Read:
-        text += fmt::format("#   {} is read in passes: {}; held on chip and read once: {}\n", x.what, taken,
-                            other);
-        break;
-      case Choice::Kind::Apart:
-        text += fmt::format("#   {} | {} are two kernels; as one: {}\n", x.what, x.with, other);
-        break;
-    }
-  }
-  return text;
-}
-
-nlohmann::ordered_json choices_json(const CompiledProgram& c) {
-  std::vector<Choice> choices = c.partition.choices;
-  for (const Compilation& k : c.kernels) choices.insert(choices.end(), k.choices.begin(), k.choices.end());
-  constexpr const char* kinds[] = {"stored", "fused", "held", "read", "apart"};
-  nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const Choice& x : choices) {
-    nlohmann::ordered_json one{{"kind", kinds[size_t(x.kind)]}, {"what", x.what}};
-    if (!x.with.empty()) one["with"] = x.with;
-    one["taken"] = price_json(x.taken);
-    if (x.refused.empty())
-      one["otherwise"] = price_json(x.otherwise);
-    else
-      one["refused"] = x.refused;
-    all.push_back(one);
-  }
-  return all;
 }
 
 }  // namespace tilewright

@@ -1,7 +1,5 @@
 // What a kernel costs at nominal sizes, as one number: counted bytes and operations. It decides which statements share a kernel (plan/partition.h).
 #pragma once
-#include <nlohmann/json.hpp>
-
 #include "tilewright/driver/compiled.h"
 
 namespace tilewright {
@@ -28,10 +26,5 @@ Balance balance_of(Target plans);
 /// those of model/cost.h. Each operation counts one, a division or root 4, exp, log and their like 16; what differs from block to block under a
 /// mask is taken at a few blocks. UserError where bytes overflow 64 bits.
 Price price_of(const Compilation& c, Target plans);
-
-/// What was compared, for people: lines that begin with `#`. Empty where nothing was.
-std::string choices_text(const CompiledProgram& c);
-/// The same as [{"kind", "what", "with", "taken", "otherwise", "refused"}]; prices are {"bytes", "products", "operations", "kernels", "total"}.
-nlohmann::ordered_json choices_json(const CompiledProgram& c);
 
 }  // namespace tilewright
