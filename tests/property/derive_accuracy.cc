@@ -133,6 +133,31 @@ TEST(Accuracy, ScoresUpToSixtyThousand) {
     }
 }
 
+/// exp(S − L) with a saved L that is not the logsumexp: addends that overflow where they are computed as they stand, and whose sum does not.
+TEST(Accuracy, ASavedNormaliserFarFromTheScores) {
+  const InF32 program(
+      "axis j\ninput S[j] : f32\ninput V[j] : f32\ninput L[] : f32\nO[] = sum[j](exp(S - L) * V)\noutput O\n",
+      "j");
+  for (size_t parts : {1, 16, 64}) {
+    std::vector<float> s = normal(1, 0, 1), v = normal(2, 0, 1);
+    const std::vector<float> saved(s.size(), -84);  // exp(84) = 3e36
+    double exact = 0, scale = 0;
+    for (size_t k = 0; k + 1 < s.size(); k += 2) {  // pairs that nearly cancel, each beyond the range of f32
+      s[k + 1] = s[k];
+      v[k] = 1000 + float(k % 7);
+      v[k + 1] = -1000;
+    }
+    for (size_t k = 0; k < s.size(); ++k) {
+      exact += std::exp(double(s[k]) + 84) * v[k] * 1e-3;
+      scale += std::exp(double(s[k]) + 84) * std::abs(v[k]) * 1e-3;
+    }
+    for (float& x : v) x *= 1e-3f;
+    const double got = program.run({s, v, saved}, parts);
+    EXPECT_TRUE(std::isfinite(got));
+    EXPECT_LT(std::abs(got - exact), 1e-5 * scale) << parts << " parts";
+  }
+}
+
 /// Spellings that overflow or cancel where they are computed as they stand.
 TEST(Accuracy, UnsafeSpellings) {
   const std::vector<float> s = normal(1, 0, 60), v = normal(2, 0, 1);

@@ -265,6 +265,33 @@ TEST(States, ASumOverAnotherAxisKeepsWhatVariesAlongIt) {
 }
 
 /// Σ_jΣ_d exp(u − r): one point for both axes.
+/// Nothing says that an input is a logsumexp: exp(S − L) is held at its maximum, which lags. D is a constant, so nothing else is repaired. A bound that the
+/// program states on the exponent makes the point needless.
+TEST(States, ASavedNormaliserIsHeldAtAMaximum) {
+  const std::string text =
+      "axis i, j\naxis d = 4\ninput S[i, j] : f32\ninput T[i, j] : f32\ninput K[j, d] : f32\ninput L[i] : "
+      "f32\n"
+      "input D[i] : f32\nP[i, j] = ";
+  const std::string gradient = "\nG[i, d] = sum[j](P * (T - D) * K)\noutput G\n";
+  const Derived x = derived(text + "exp(S - L)" + gradient, "j");
+  EXPECT_EQ(x.d.passes.size(), 1u);
+  ASSERT_EQ(x.state().points.size(), 1u);
+  const Point& m = x.state().points[0];
+  EXPECT_EQ(m.kind, Point::Kind::Maximum);
+  EXPECT_EQ(to_string(m.u), "f64(S[i, j] - L[i])");  // kept together: L may be large
+  EXPECT_TRUE(m.may_lag);
+  EXPECT_TRUE(m.speculative);
+  ASSERT_EQ(x.state().components.size(), 1u);
+  expect_scale(x.state(), x.state().components[0].var.name());
+  expect_all_passed(x);
+  const Derived bounded = derived(text + "exp(min(max(S - L, -30), 0))" + gradient, "j");
+  EXPECT_EQ(bounded.d.passes.size(), 1u);
+  EXPECT_TRUE(bounded.state().points.empty());
+  ASSERT_EQ(bounded.state().components.size(), 1u);
+  ASSERT_EQ(bounded.state().components[0].repair.size(), 1u);
+  EXPECT_TRUE(bounded.state().components[0].repair[0].factor.is_constant(1));
+}
+
 /// The point is the mean over both axes, and the lifts are sums over the other one.
 TEST(States, VariancesOverSeveralAxesTakeOnePass) {
   const std::string text =

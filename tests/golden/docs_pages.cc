@@ -1,0 +1,278 @@
+// The tables of docs/derivation.md against what `derive` finds now, and the references of docs/papers.md against what there is.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "tests/support/command.h"
+#include "tests/support/derived.h"
+#include "tilewright/derive/readable.h"
+#include "tilewright/driver/compiled.h"
+
+namespace tilewright::testing::docs_pages_test {
+namespace {
+
+const std::string kRoot = TW_SOURCE_DIR;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+/// The cells of each row of the table under `heading` that begins with the cells `columns`, without the head.
+std::vector<std::vector<std::string>> table(const std::string& page, const std::string& heading,
+                                            const std::string& columns) {
+  std::vector<std::vector<std::string>> rows;
+  bool inside = false, in_table = false;
+  for (const std::string& line : lines_of(read(kRoot + "/docs/" + page))) {
+    if (line.starts_with("#")) inside = line == heading, in_table = false;
+    if (!inside) continue;
+    if (line == columns) in_table = true;
+    if (!line.starts_with("|")) in_table = false;
+    if (!in_table || line == columns || line.starts_with("|--") || line.starts_with("|-")) continue;
+    std::vector<std::string> cells;
+    std::string cell;
+    for (size_t k = 1; k < line.size(); ++k) {
+      if (line[k] == '\\' && k + 1 < line.size() && line[k + 1] == '|') {
+        cell += '|';
+        ++k;
+      } else if (line[k] == '|') {
+        const size_t begin = cell.find_first_not_of(' '), end = cell.find_last_not_of(' ');
+        cells.push_back(begin == std::string::npos ? "" : cell.substr(begin, end - begin + 1));
+        cell.clear();
+      } else {
+        cell += line[k];
+      }
+    }
+    rows.push_back(cells);
+  }
+  return rows;
+}
+
+/// "`m = max x`, `l = sum exp(x - m)`": the points and components of one pass.
+std::string state_of(const Program& p, const Derivation& d, const State& s) {
+  const derivation::Readable readable(p, d);
+  std::vector<std::string> parts;
+  for (const Point& q : s.points) {
+    const char* kind = q.kind == Point::Kind::Maximum   ? "max"
+                       : q.kind == Point::Kind::Minimum ? "min"
+                                                        : "mean";
+    parts.push_back(fmt::format("`{} = {} {}`", q.var.name(), kind, readable(q.u)));
+  }
+  for (const Component& c : s.components) {
+    if (c.combine == Reducer::Argtopk) continue;
+    const std::string names =
+        c.listed() ? c.var.name() + ", " + s.components[size_t(c.beside)].var.name() : c.var.name();
+    const std::string meaning =
+        c.listed() ? fmt::format("the {} largest {}", to_string(p.axis(c.rank).size), readable(c.lift))
+                   : c.meaning;
+    parts.push_back(fmt::format("`{} = {}`", names, meaning));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// The cells "example | passes | state | named" that the program has today.
+std::vector<std::string> row_of(const std::string& name) {
+  Program p;
+  Derivation d;
+  if (const size_t at = name.find(", kernel "); at != std::string::npos) {
+    CompileOptions o;
+    o.target = Target::Interp;
+    const CompiledProgram c =
+        compile_program(load_program(kRoot + "/examples/" + name.substr(0, at) + ".tw"), o);
+    const Compilation& kernel = c.kernels.at(size_t(std::stoi(name.substr(at + 9))) - 1);
+    p = kernel.elaborated;
+    d = kernel.derivation;
+  } else {
+    p = elaborate(load_program(kRoot + "/examples/" + name + ".tw"));
+    d = derive(p, stream_candidates(p).at(0));
+  }
+  std::string state, named;
+  for (size_t k = 0; k < d.passes.size(); ++k) {
+    const State& s = d.passes[k].state;
+    if (s.points.empty() && s.components.empty()) continue;
+    state += fmt::format("{}{}", state.empty() ? "" : "; then ", state_of(p, d, s));
+  }
+  for (const Refusal& r : d.refusals)
+    named += fmt::format("{}`{}`", named.empty() ? "" : ", ", derivation::Readable(p, d)(r.subterm));
+  return {name, std::to_string(d.passes.size()), state, named};
+}
+
+TEST(DocsPages, TheTableOfExamplesIsWhatDeriveFinds) {
+  const auto rows = table("derivation.md", "## Examples",
+                          "| example | passes | state | what mixes, or why a second pass |");
+  ASSERT_GE(rows.size(), 25u);
+  for (const auto& cells : rows) {
+    ASSERT_EQ(cells.size(), 4u) << cells[0];
+    std::vector<std::string> now = row_of(cells[0]);
+    if (now[3].empty()) now[3] = cells[3];  // a remark
+    EXPECT_EQ(cells, now) << fmt::format("| {} |", fmt::join(now, " | "));
+  }
+}
+
+/// What `derive` prints of the reduction `result`: its families, and how they are repaired.
+struct Shown {
+  std::string family, repair;
+};
+Shown shown(const std::string& text, const std::string& axis, const std::string& result) {
+  const Derived x = derived(text, axis);
+  EXPECT_EQ(x.d.passes.size(), 1u) << text;
+  const derivation::Readable readable(x.program, x.d);
+  for (size_t k = 0; k < x.d.cascade.reductions.size(); ++k) {
+    if (x.d.cascade.reductions[k].result.name() != result) continue;
+    const derivation::ReductionText t = readable.reduction(k);
+    return {fmt::format("{}", fmt::join(t.family, ", ")), fmt::format("{}", fmt::join(t.repair, "; "))};
+  }
+  ADD_FAILURE() << "no " << result << " in\n" << to_text(x.program, x.d);
+  return {};
+}
+
+TEST(DocsPages, TheTableOfFamiliesIsWhatDerivePrints) {
+  struct Row {
+    const char *text, *axis, *result, *family, *repair;
+  };
+  const std::string head =
+      "axis r, j, f\naxis d = 8\ninput x[r, j] : f32\ninput y[r, j] : f32\ninput w[j, f] : f32\n";
+  const std::map<std::string, Row> rows = {
+      {"exp(u − m)·v, m the running maximum of u",
+       {"o[r, f] = sum[j](exp(x - max[j](x)) * w)\noutput o\n", "j", "o", "w * exp(x - m)",
+        "o' = exp(m - m') * o"}},
+      {"(x − μ)², μ the running mean",
+       {"v[r] = sum[j]((x - mean[j](x)) ** 2)\noutput v\n", "j", "v", "(x - rho) ** 2, x - rho, 1",
+        "d2' = d2 + 2 * (rho - rho') * d1 + (rho - rho') ** 2 * n; d1' = d1 + (rho - rho') * n"}},
+      {"Σ_d (x − μ)², μ the running mean over both axes",
+       {"input z[r, j, d] : f32\nv[r] = sum[j, d]((z - mean[j, d](z)) ** 2)\noutput v\n", "j", "v",
+        "sum[d]((z - rho) ** 2), sum[d](z - rho), sum[d](1)",
+        "d2' = d2 + 2 * (rho - rho') * d1 + (rho - rho') ** 2 * n; d1' = d1 + (rho - rho') * n"}},
+      {"(x − μ)/σ·γ w",
+       {"o[r, f] = sum[j]((x - mean[j](x)) / sqrt(var[j](x) + 1) * w)\noutput o\n", "j", "o",
+        "w * (x - rho), w", "o' = o + (rho - rho') * o0"}},
+      {"(u − μ)(v − ν)",
+       {"c[r] = sum[j]((x - mean[j](x)) * (y - mean[j](y)))\noutput c\n", "j", "c",
+        "(x - rho) * (y - rho_2), x - rho, y - rho_2, 1",
+        "c' = c + (rho_2 - rho_2') * d1 + (rho - rho') * d1_2 + (rho - rho') * (rho_2 - rho_2') * n; d1' = "
+        "d1 + (rho - rho') * n; d1_2' = d1_2 + (rho_2 - rho_2') * n"}},
+      {"p (T − D) k with p = e/l, D = Σ p T",
+       {"p[r, j] = softmax[j](x)\nD[r] = sum[j](p * y)\no[r, f] = sum[j](p * (y - D) * w)\noutput o\n", "j",
+        "o", "w * (y - rho) * exp(x - m), w * exp(x - m)",
+        "o' = exp(m - m') * o + (rho - rho') * exp(m - m') * o0; o0' = exp(m - m') * o0"}},
+      {"(x − lo)/(hi − lo)·w",
+       {"o[r, f] = sum[j]((x - min[j](x)) / (max[j](x) - min[j](x)) * w)\noutput o\n", "j", "o",
+        "w * (x - lo), w", "o' = o + (lo - lo') * o0"}},
+      {"max of |u|·a(r), a ≥ 0",
+       {"a[r] = sum[j](x * x)\nm[r] = max[j](abs(y) * a)\noutput m\n", "j", "m", "abs(y)", ""}},
+      {"index of the maximum of u",
+       {"k[r] = argmax[j](x)\noutput k\n", "j", "k", "where(x == m or not x <= inf, 1 + j, inf)",
+        "k' = where(m == m' or not m <= inf, 1, inf) * k"}},
+      {"the k largest of F(u, r), F strictly increasing in u",
+       {"k[r, d] = topk[j -> d](x - max[j](y))\noutput k\n", "j", "k", "x", ""}},
+  };
+  std::set<std::string> written;
+  for (const auto& cells :
+       table("derivation.md", "## What it contains", "| g(c, r) | family | repair, with δ = ρ − ρ' |")) {
+    written.insert(cells[0]);
+    const auto row = rows.find(cells[0]);
+    if (row == rows.end()) {
+      ADD_FAILURE() << "no program shows the row `" << cells[0] << "`";
+      continue;
+    }
+    const Row& r = row->second;
+    const Shown now = shown(head + r.text, r.axis, r.result);
+    EXPECT_EQ(now.family, r.family) << cells[0];
+    EXPECT_EQ(now.repair, r.repair) << cells[0];
+  }
+  for (const auto& [first, row] : rows)
+    EXPECT_TRUE(written.count(first)) << "the page has no row `" << first << "`";
+}
+
+/// What stands in backticks.
+std::vector<std::string> quoted(const std::string& text) {
+  std::vector<std::string> out;
+  for (size_t at = text.find('`'); at != std::string::npos;) {
+    const size_t end = text.find('`', at + 1);
+    if (end == std::string::npos) break;
+    out.push_back(text.substr(at + 1, end - at - 1));
+    at = text.find('`', end + 1);
+  }
+  return out;
+}
+
+/// Files and programs that the page names exist, its links lead somewhere, and tests in parentheses behind a file are in it.
+void references_hold(const std::string& page) {
+  const std::string text = read(kRoot + "/docs/" + page);
+  size_t links = 0, files = 0;
+  const std::regex link(R"(\]\(([^)#]+)[^)]*\))"), code("`[^`]*`");
+  const std::string prose = std::regex_replace(text, code, "");
+  for (std::sregex_iterator it(prose.begin(), prose.end(), link), end; it != end; ++it) {
+    const std::string target = (*it)[1];
+    if (target.find("://") != std::string::npos) continue;
+    ++links;
+    EXPECT_TRUE(std::filesystem::exists(kRoot + "/docs/" + target)) << page << " links to " << target;
+  }
+  const std::regex file(
+      R"((^|[^A-Za-z0-9_./])((tests|examples|tilewright|docs|bench|scripts)/[A-Za-z0-9_./-]*[A-Za-z0-9_]))");
+  for (const std::string& words : quoted(text))
+    for (std::sregex_iterator it(words.begin(), words.end(), file), end; it != end; ++it) {
+      const std::string path = (*it)[2];
+      if (words.find(path + "*") != std::string::npos || words.find(path + "NAME") != std::string::npos ||
+          path.find("NAME") != std::string::npos)
+        continue;
+      ++files;
+      EXPECT_TRUE(std::filesystem::exists(kRoot + "/" + path)) << page << " names " << path;
+    }
+  const std::regex test(R"(`(tests/[A-Za-z0-9_/]+\.cc)` \(([A-Z][A-Za-z0-9]+)\))");
+  for (std::sregex_iterator it(text.begin(), text.end(), test), end; it != end; ++it)
+    EXPECT_NE(read(kRoot + "/" + (*it)[1].str()).find((*it)[2].str()), std::string::npos)
+        << page << " names " << (*it)[2] << " of " << (*it)[1];
+  EXPECT_GE(files, 3u) << page;
+  (void)links;
+}
+
+TEST(DocsPages, NamedFilesAndTestsExist) {
+  for (const char* page : {"derivation.md", "papers.md", "adding_a_rule.md"}) {
+    SCOPED_TRACE(page);
+    references_hold(page);
+  }
+}
+
+/// Commands that the page of papers tells to run, and what it says that they print.
+TEST(DocsPages, CommandsOfThePageOfPapersRun) {
+  size_t run = 0;
+  for (const std::string& line : lines_of(read(kRoot + "/docs/papers.md"))) {
+    for (const std::string& words : quoted(line)) {
+      if (!words.starts_with("tilewright ") || words.find("…") != std::string::npos) continue;
+      std::vector<std::string> arguments;
+      std::string word;
+      bool inside = false;
+      for (char c : words.substr(std::string("tilewright ").size()) + " ") {
+        if (c == '"') {
+          inside = !inside;
+        } else if (c == ' ' && !inside) {
+          if (!word.empty()) arguments.push_back(word);
+          word.clear();
+        } else {
+          word += c;
+        }
+      }
+      const CommandResult r = tilewright(arguments);
+      ++run;
+      EXPECT_EQ(r.status, 0) << words << "\n" << r.err;
+      // `…` ("closure"): the command prints that.
+      const size_t behind = line.find("`" + words + "` (\"");
+      if (behind == std::string::npos) continue;
+      const size_t from = behind + words.size() + 5;
+      const std::string said = line.substr(from, line.find('"', from) - from);
+      EXPECT_NE(r.out.find(said), std::string::npos) << words << " does not print " << said;
+    }
+  }
+  EXPECT_GE(run, 5u);
+}
+
+}  // namespace
+}  // namespace tilewright::testing::docs_pages_test
