@@ -76,6 +76,8 @@ int run(int argc, char** argv) {
   add_build(app, status);
   add_model(app, status);
   add_verify(app, status);
+  add_search(app, status);
+  add_tune(app, status);
   add_hardware(app, status);
   add_cache(app, status);
   add_completion(app, status);

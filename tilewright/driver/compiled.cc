@@ -9,6 +9,7 @@
 #include "tilewright/driver/attempts.h"
 #include "tilewright/driver/price.h"
 #include "tilewright/map/placement.h"
+#include "tilewright/search/plan_file.h"
 
 namespace tilewright {
 
@@ -372,7 +373,12 @@ std::vector<PassTime> CompiledProgram::times() const {
   return sums;
 }
 
-CompiledProgram compile_program(const Program& p, const CompileOptions& o) {
+CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
+  CompileOptions o = given;
+  if (is_plan_file(o.schedule)) {
+    o.schedule = schedule_of(given.schedule, given.schedule_name, p.name);
+    o.schedule_name = fmt::format("{} (schedule)", given.schedule_name);
+  }
   for (const Output& out : p.outputs)
     for (const Input& in : p.inputs)
       if (in.sym == out.sym)

@@ -167,22 +167,22 @@ struct Session::Impl {
                       "give smaller sizes");
   }
 
-  Timing run_host(int warmup, int repeat) {
+  Timing run_host(Kernel& k, int warmup, int repeat) {
     std::map<std::string, Tensor> in, out;
     for (const auto& [name, a] : inputs) in[name] = tensor_of(a);
     for (const auto& [name, a] : outputs) out[name] = tensor_of(a);
     std::vector<double> times;
-    for (int k = 0; k < warmup + std::max(1, repeat); ++k) {
+    for (int n = 0; n < warmup + std::max(1, repeat); ++n) {
       const auto begin = std::chrono::steady_clock::now();
-      kernel->run(in, options.params, out, options.sizes);
-      if (k >= warmup)
+      k.run(in, options.params, out, options.sizes);
+      if (n >= warmup)
         times.push_back(
             std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     }
     return summary(times);
   }
 
-  Timing run_device(int warmup, int repeat) {
+  Timing run_device(Kernel& k, int warmup, int repeat) {
     cuda::use_device(compile.device);
     std::vector<std::unique_ptr<cuda::DeviceBuffer>> buffers;
     std::map<std::string, Tensor> in, out;
@@ -197,11 +197,11 @@ struct Session::Impl {
     for (const auto& [name, a] : inputs) in[name] = place(a);
     for (const auto& [name, a] : outputs) out[name] = place(a);
     std::vector<double> times;
-    for (int k = 0; k < warmup; ++k) kernel->run(in, options.params, out, options.sizes);
-    for (int k = 0; k < std::max(1, repeat); ++k) {
+    for (int n = 0; n < warmup; ++n) k.run(in, options.params, out, options.sizes);
+    for (int n = 0; n < std::max(1, repeat); ++n) {
       cuda::Event begin, end;
       begin.record(nullptr);
-      kernel->run(in, options.params, out, options.sizes);
+      k.run(in, options.params, out, options.sizes);
       end.record(nullptr);
       times.push_back(static_cast<double>(cuda::Event::milliseconds(begin, end)));
     }
@@ -241,9 +241,13 @@ const Sizes& Session::sizes() const { return impl_->sizes; }
 const std::map<std::string, HostArray>& Session::inputs() const { return impl_->inputs; }
 const std::map<std::string, HostArray>& Session::outputs() const { return impl_->outputs; }
 
-Timing Session::run(int warmup, int repeat) {
-  return impl_->compile.target == Target::Cuda ? impl_->run_device(warmup, repeat)
-                                               : impl_->run_host(warmup, repeat);
+std::shared_ptr<Kernel> Session::shared_kernel() const { return impl_->kernel; }
+
+Timing Session::run(int warmup, int repeat) { return run_with(*impl_->kernel, warmup, repeat); }
+
+Timing Session::run_with(Kernel& other, int warmup, int repeat) {
+  return impl_->compile.target == Target::Cuda ? impl_->run_device(other, warmup, repeat)
+                                               : impl_->run_host(other, warmup, repeat);
 }
 
 std::vector<OutputCheck> Session::check(double sample_above) {

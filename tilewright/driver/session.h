@@ -42,9 +42,12 @@ class Session {
   Session(const Program& p, const CompileOptions& c, const SessionOptions& o, std::shared_ptr<Kernel> kernel);
   ~Session();
   const Kernel& kernel() const;
+  std::shared_ptr<Kernel> shared_kernel() const;
   const Sizes& sizes() const;
   /// Runs `warmup` + `repeat` times (at least once); times the repeats (device events on a GPU). Outputs are poisoned with NaN bytes before the first run.
   Timing run(int warmup, int repeat);
+  /// The same with another kernel of the same program and target, on the same arrays: outputs are then those of that kernel.
+  Timing run_with(Kernel& other, int warmup, int repeat);
   const std::map<std::string, HostArray>& inputs() const;
   const std::map<std::string, HostArray>& outputs() const;  ///< of the last run, on the host
   /// Compares the outputs of the last run with the reference. Past `sample_above` operations a sample of elements is compared.

@@ -1,0 +1,108 @@
+// tilewright search: the plans of each kernel in the order of their predicted times, and the place of the default among them.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "tilewright/driver/ranked.h"
+
+namespace tilewright::cli {
+
+namespace {
+
+struct SearchOptions {
+  Options program;
+  std::string machine;
+  int best = 12;
+};
+
+nlohmann::ordered_json to_json(const Program& p, const RankedPlan& x, size_t place) {
+  return {{"place", place + 1},          {"seconds", x.seconds}, {"bound_by", x.bound_by},
+          {"transfers", x.transfers},    {"held", x.held},       {"default", x.is_default},
+          {"schedule", print(p, x.plan)}};
+}
+
+std::string row(const Program& p, const RankedPlan& x, size_t place, double first) {
+  return fmt::format("  {:>4}  {:>10}  {:>5.2f}  {:>10}  {:>10}  {:<34}  {}{}\n", place + 1,
+                     quantity(x.seconds, "s"), first > 0 ? x.seconds / first : 1,
+                     quantity(x.transfers, "bytes"), quantity(x.held, "bytes"), x.bound_by, print(p, x.plan),
+                     x.is_default ? "  (default)" : "");
+}
+
+}  // namespace
+
+void add_search(CLI::App& app, int& status) {
+  auto o = std::make_shared<SearchOptions>();
+  CLI::App* verb = app.add_subcommand("search", "rank the legal plans of a program by predicted time");
+  add_program(*verb, o->program);
+  verb->add_option("--target", o->program.target, "whose plans")
+      ->type_name("cpu|cuda|interp")
+      ->capture_default_str();
+  verb->add_option(
+          "--machine", o->machine,
+          "a machine that `hardware list` prints, or a file (default: this-cpu; h200 with another --target)")
+      ->type_name("NAME|FILE");
+  add_integer(
+      *verb, "--best", [o](int64_t n) { o->best = static_cast<int>(n); }, 1, 100000, 12,
+      "plans to print of each kernel");
+  add_json(*verb, o->program.json);
+  add_examples(*verb, {"tilewright search examples/pf_causal.tw --size b=1,h=8,i=2048,j=2048",
+                       "tilewright search examples/pf_global.tw --machine h100-sxm --target interp --best 5",
+                       "tilewright search examples/rmsnorm_matmul.tw --size r=6144,n=8 --json"});
+  verb->callback([o, &status] {
+    expect_one_of(o->program.target, {"cpu", "cuda", "interp"}, "target of a search");
+    const bool cpu = o->program.target == "cpu";
+    const MachineFile machine = with_rates(find_machine(!o->machine.empty() ? o->machine
+                                                        : cpu               ? "this-cpu"
+                                                                            : "h200"));
+    if (cpu == machine.gpu)
+      throw UserError(Span{}, fmt::format("--target {} does not run on {}", o->program.target, machine.name),
+                      machine.gpu
+                          ? "write --target cuda, or --target interp for plans that no kernel is asked of"
+                          : "write --target cpu, or leave it out");
+    std::map<std::string, int64_t> given;
+    const Program p = load(o->program, given);
+    CompileOptions options = compile_options(o->program, p);
+    options.host_steps = cpu;
+    const CompiledProgram c = compile_program(p, options);
+    const Sizes sizes = all_sizes(c, given);
+    const std::vector<RankedKernel> kernels = rank_plans(c, options, machine, sizes, size_t(o->best));
+    nlohmann::ordered_json j{
+        {"program", p.name}, {"target", name(options.target)}, {"machine", machine.name}};
+    for (const Axis& a : p.axes)
+      if (auto it = sizes.find(a.index.size()); it != sizes.end()) j["sizes"][a.name()] = it->second;
+    j["kernels"] = nlohmann::ordered_json::array();
+    std::string text = fmt::format("{}  {}  {}{}\n", p.name, name(options.target), machine.name,
+                                   machine.about.empty() ? "" : " (" + machine.about + ")");
+    for (const RankedKernel& k : kernels) {
+      const Program& of = c.kernels[k.kernel].program;
+      const Ranking& r = k.ranking;
+      const size_t shown = std::min(r.plans.size(), size_t(o->best)), own = r.place_of_default();
+      text += heading(c, k.kernel, "#");
+      text += fmt::format("  {} plans, {} tile programs; {} hold too much, {} refused; {:.0f} ms\n",
+                          r.enumerated, r.families, r.too_large, r.refused, r.milliseconds);
+      text += fmt::format("  {:>4}  {:>10}  {:>5}  {:>10}  {:>10}  {:<34}  {}\n", "", "predicted", "ratio",
+                          "H", "M", "bound by", "plan");
+      nlohmann::ordered_json one{{"kernel", c.name_of(k.kernel)},
+                                 {"enumerated", r.enumerated},
+                                 {"tile_programs", r.families},
+                                 {"too_large", r.too_large},
+                                 {"refused", r.refused},
+                                 {"milliseconds", r.milliseconds},
+                                 {"plans", nlohmann::ordered_json::array()}};
+      for (size_t n = 0; n < r.plans.size(); ++n) {
+        if (n >= shown && n != own) continue;
+        if (n > shown) text += "   ...\n";
+        text += row(of, r.plans[n], n, r.plans[0].seconds);
+        one["plans"].push_back(to_json(of, r.plans[n], n));
+      }
+      j["kernels"].push_back(one);
+    }
+    if (o->program.json)
+      put_json(j);
+    else
+      put(text);
+    status = 0;
+  });
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,195 @@
+// tilewright tune: plans chosen by measurement; the winner as JSON that --schedule reads.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/arrays.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "tilewright/driver/tune.h"
+#include "tilewright/search/plan_file.h"
+
+namespace tilewright::cli {
+
+namespace {
+
+struct TuneArguments {
+  Options program;
+  std::string machine, output;
+  int budget = 60, rounds = 9;
+  int64_t best = 12;
+};
+
+/// "1.234 ms".
+std::string time_text(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
+
+nlohmann::ordered_json to_json(const TunedPlan& x) {
+  nlohmann::ordered_json j{{"schedule", x.schedule}};
+  if (!x.kernel.empty()) j["kernel"] = x.kernel;
+  if (x.place > 0) j["place"] = x.place, j["predicted"] = x.predicted;
+  if (!x.measured.seconds.empty()) {
+    j["median"] = x.measured.median();
+    j["least"] = x.measured.least();
+    j["rounds"] = x.measured.seconds.size();
+  }
+  if (!x.measured.failed.empty()) j["refused"] = x.measured.failed;
+  return j;
+}
+
+/// The order of measured times: those that ran in most rounds and are shortest.
+std::vector<size_t> by_time(const Tuned& t) {
+  std::vector<size_t> order;
+  for (size_t n = 0; n < t.plans.size(); ++n)
+    if (!t.plans[n].measured.seconds.empty()) order.push_back(n);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return t.plans[a].measured.median() < t.plans[b].measured.median();
+  });
+  return order;
+}
+
+/// The last line of a schedule's text that is a plan, or all lines of several kernels joined.
+std::string in_a_line(const TunedPlan& x) {
+  std::string line;
+  size_t begin = 0;
+  while (begin < x.schedule.size()) {
+    const size_t end = std::min(x.schedule.find('\n', begin), x.schedule.size());
+    const std::string one = x.schedule.substr(begin, end - begin);
+    if (!one.empty() && one[0] != '#') line += (line.empty() ? "" : " | ") + one;
+    begin = end + 1;
+  }
+  constexpr size_t most = 200;
+  return line.size() > most ? line.substr(0, most) + "…" : line;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, int& status) {
+  auto o = std::make_shared<TuneArguments>();
+  CLI::App* verb = app.add_subcommand("tune", "choose a plan by measurement and keep it as JSON");
+  add_program(*verb, o->program);
+  verb->add_option("--target", o->program.target, "what to compile for")
+      ->type_name("cpu|cuda")
+      ->capture_default_str();
+  verb->add_option("--machine", o->machine,
+                   "whose model chooses what is measured (default: this-cpu, h200 with --target cuda)")
+      ->type_name("NAME|FILE");
+  verb->add_option_function<std::string>(
+          "--best",
+          [o](const std::string& text) {
+            if (text == "all") {
+              o->best = 1 << 20;
+              return;
+            }
+            try {
+              size_t end = 0;
+              o->best = std::stoll(text, &end);
+              if (end != text.size()) o->best = 0;
+            } catch (const std::exception&) {
+              o->best = 0;
+            }
+            if (o->best < 1 || o->best > (1 << 20))
+              throw UserError(Span{}, fmt::format("--best {} is not a number of plans", text),
+                              "write --best 12, or --best all");
+          },
+          "plans of each kernel to measure, the fastest by prediction first; or `all`")
+      ->type_name("N|all")
+      ->default_str("12");
+  add_integer(
+      *verb, "--budget", [o](int64_t n) { o->budget = int(n); }, 1, 86400, 60,
+      "seconds that measuring may take");
+  add_integer(
+      *verb, "--rounds", [o](int64_t n) { o->rounds = int(n); }, 1, 1000, 9,
+      "times that each plan is measured");
+  verb->add_option("-o,--output", o->output, "the JSON file that keeps the winner")->type_name("FILE");
+  add_integer(
+      *verb, "--threads", [o](int64_t n) { o->program.threads = int(n); }, 0, 1024, 0,
+      "threads on the CPU (0: all cores)");
+  add_integer(
+      *verb, "--device", [o](int64_t n) { o->program.device = int(n); }, 0, 255, 0, "GPU number");
+  verb->add_option("--param", o->program.params, "params: cap=30")
+      ->type_name("NAME=X")
+      ->allow_extra_args(false);
+  verb->add_option("--input", o->program.inputs, "an input: a .npy file or a fill (default: seeded normal)")
+      ->type_name("NAME=FILE|normal|uniform|zeros")
+      ->allow_extra_args(false);
+  add_integer(
+      *verb, "--seed", [o](int64_t n) { o->program.seed = uint64_t(n); }, 0, INT64_MAX, 0,
+      "seed of random inputs");
+  add_json(*verb, o->program.json);
+  add_examples(*verb,
+               {"tilewright tune examples/pf_causal.tw --size b=1,h=8,i=2048,j=2048 -o causal.json",
+                "tilewright run examples/pf_causal.tw --size b=1,h=8,i=2048,j=2048 --schedule causal.json",
+                "tilewright tune examples/rmsnorm_matmul.tw --size r=6144,n=8 --budget 20 --best 30"});
+  verb->callback([o, verb, &status] {
+    expect_one_of(o->program.target, {"cpu", "cuda"}, "target of tuning");
+    const bool cpu = o->program.target == "cpu";
+    expect_effect(*verb, "--device", !cpu, "it chooses the GPU of --target cuda");
+    expect_effect(*verb, "--threads", cpu, "it is for --target cpu");
+    const MachineFile machine = with_rates(find_machine(!o->machine.empty() ? o->machine
+                                                        : cpu               ? "this-cpu"
+                                                                            : "h200"));
+    if (cpu == machine.gpu)
+      throw UserError(Span{}, fmt::format("--target {} does not run on {}", o->program.target, machine.name),
+                      "name a machine of the target's kind, or leave --machine out");
+    if (!o->output.empty()) check_writable("--output " + o->output, o->output);
+    std::map<std::string, int64_t> given;
+    const Program p = load(o->program, given);
+    const CompileOptions options = compile_options(o->program, p);
+    const SessionOptions session = session_options(o->program, p, given);
+    TuneOptions t;
+    t.best = size_t(o->best);
+    t.race.budget = o->budget;
+    t.race.rounds = o->rounds;
+    const bool terminal = isatty(2);
+    if (terminal)
+      t.progress = [](int round, size_t schedule, size_t schedules) {
+        tell(fmt::format("\rround {}: plan {} of {}\033[K", round + 1, schedule + 1, schedules));
+      };
+    const Tuned tuned = tune(p, options, session, machine, t);
+    if (terminal) tell("\r\033[K");
+    const TunedPlan &own = tuned.plans[0], &best = tuned.plans[tuned.winner];
+    nlohmann::ordered_json file = plan_file(p.name, name(options.target), best.schedule);
+    file["machine"] = machine.name;
+    file["sizes"] = given;
+    file["seconds"] = best.measured.median();
+    file["default_seconds"] = own.measured.median();
+    file["regret"] = tuned.regret();
+    if (!o->output.empty()) write_text(o->output, file.dump(1) + "\n");
+    size_t ran = 0, failed = 0;
+    for (const TunedPlan& x : tuned.plans)
+      ran += !x.measured.seconds.empty(), failed += !x.measured.failed.empty();
+    if (o->program.json) {
+      nlohmann::ordered_json j = file;
+      j["winner"] = tuned.winner;
+      j["plans"] = nlohmann::ordered_json::array();
+      for (const TunedPlan& x : tuned.plans) j["plans"].push_back(to_json(x));
+      if (!o->output.empty()) j["file"] = o->output;
+      put_json(j);
+    } else {
+      std::string text =
+          fmt::format("{}  {}  {} plans measured, {} refused, {} left out by the budget\n", p.name,
+                      name(options.target), ran, failed, tuned.plans.size() - ran - failed);
+      text +=
+          fmt::format("  {:>12}  {:>12}  {:>6}  {:>5}  {}\n", "median", "least", "rounds", "place", "plan");
+      const std::vector<size_t> order = by_time(tuned);
+      for (size_t n = 0; n < order.size(); ++n) {
+        const TunedPlan& x = tuned.plans[order[n]];
+        if (n >= 12 && order[n] != 0) continue;
+        text += fmt::format("  {:>12}  {:>12}  {:>6}  {:>5}  {}{}\n", time_text(x.measured.median()),
+                            time_text(x.measured.least()), x.measured.seconds.size(),
+                            x.place > 0 ? std::to_string(x.place) : "-",
+                            order[n] == 0      ? "(default) "
+                            : x.kernel.empty() ? ""
+                                               : "(" + x.kernel + ") ",
+                            in_a_line(x));
+      }
+      text += fmt::format("  regret of the default: {:.1f} %\n", 100 * tuned.regret());
+      if (!o->output.empty()) text += fmt::format("  kept in {}\n", o->output);
+      put(text);
+    }
+    status = 0;
+  });
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,21 @@
+// Plans of a compiled program in the order of their predicted times, kernel by kernel.
+#pragma once
+#include "tilewright/driver/compiled.h"
+#include "tilewright/search/rank.h"
+
+namespace tilewright {
+
+struct RankedKernel {
+  size_t kernel = 0;  ///< of CompiledProgram::kernels
+  Ranking ranking;
+};
+
+/// Sizes of every axis of a program and of its kernels, by size symbol: those that are given by name, and the nominal size (price.h) of those that are not.
+Sizes all_sizes(const CompiledProgram& c, const std::map<std::string, int64_t>& sizes);
+
+/// What is ranked beside each kernel's own plan for these sizes. `best`: how many plans of each kernel, from the first on, are mapped to the target; plans
+/// that the mapping refuses are left out (counted as refused).
+std::vector<RankedKernel> rank_plans(const CompiledProgram& c, const CompileOptions& o,
+                                     const MachineFile& machine, const Sizes& sizes, size_t best);
+
+}  // namespace tilewright

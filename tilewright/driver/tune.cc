@@ -1,0 +1,130 @@
+#include "tilewright/driver/tune.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tilewright {
+
+namespace {
+
+/// The schedule of the program with other plans for one kernel.
+std::string schedule_with(CompiledProgram& c, size_t kernel, std::vector<GuardedPlan> plans) {
+  std::swap(c.kernels[kernel].plans, plans);
+  const std::string text = plan_text(c);
+  std::swap(c.kernels[kernel].plans, plans);
+  return text;
+}
+
+/// The plan for every size: what a resident plan does not hold, the last of the defaults takes.
+std::vector<GuardedPlan> for_all_sizes(const Compilation& kernel, const Plan& plan) {
+  if (!plan.resident) return {GuardedPlan{{}, plan}};
+  return {GuardedPlan{{{{plan.stream, plan.chunk}}}, plan}, kernel.plans.back()};
+}
+
+class Tuner {
+ public:
+  Tuner(const Program& p, const CompileOptions& compile, const SessionOptions& session,
+        const TuneOptions& options)
+      : program_(p), compile_(compile), options_(options), session_(p, compile, session) {}
+
+  Tuned run(const std::map<std::string, int64_t>& given, const MachineFile& machine) {
+    CompiledProgram c = session_.kernel().compiled();
+    Tuned t;
+    t.plans.push_back({plan_text(c), "", 0, 0, {}});
+    std::vector<std::pair<size_t, Plan>> of{{0, {}}};
+    for (RankedKernel& k : rank_plans(c, compile_, machine, all_sizes(c, given), options_.best)) {
+      const std::vector<RankedPlan>& ranked = k.ranking.plans;
+      const size_t own = k.ranking.place_of_default();
+      for (size_t n = 0; n < ranked.size() && n < options_.best; ++n) {
+        if (n == own) continue;
+        t.plans.push_back({schedule_with(c, k.kernel, for_all_sizes(c.kernels[k.kernel], ranked[n].plan)),
+                           c.several() ? c.name_of(k.kernel) : "",
+                           ranked[n].seconds,
+                           n + 1,
+                           {}});
+        of.emplace_back(k.kernel, ranked[n].plan);
+      }
+      if (own < ranked.size() && !c.several())
+        t.plans[0].predicted = ranked[own].seconds, t.plans[0].place = own + 1;
+    }
+    measure(t, 0, options_.race);
+    if (c.several()) combine(t, c, of);
+    for (size_t n = 1; n < t.plans.size(); ++n)
+      if (t.plans[n].measured.median() <
+          (t.winner == 0 ? 1 - least_gain : 1) * t.plans[t.winner].measured.median())
+        t.winner = n;
+    return t;
+  }
+
+ private:
+  /// Races plans from `first` on beside the default.
+  void measure(Tuned& t, size_t first, const RaceOptions& race_options) {
+    std::vector<size_t> contenders{0};
+    for (size_t n = std::max<size_t>(1, first); n < t.plans.size(); ++n) contenders.push_back(n);
+    const std::vector<Contender> measured = race(
+        contenders.size(), [&](size_t k) { return seconds_of(t, contenders[k]); }, race_options,
+        [&](int round, size_t k) {
+          if (options_.progress) options_.progress(round, contenders[k], t.plans.size());
+        });
+    for (size_t k = 0; k < contenders.size(); ++k) t.plans[contenders[k]].measured = measured[k];
+  }
+
+  /// The fastest plan of every kernel together.
+  void combine(Tuned& t, CompiledProgram& c, const std::vector<std::pair<size_t, Plan>>& of) {
+    std::map<size_t, size_t> fastest;
+    const double own = t.plans[0].measured.median();
+    for (size_t n = 1; n < t.plans.size(); ++n) {
+      const double time = t.plans[n].measured.median();
+      if (time > own * (1 - least_gain / 2)) continue;
+      const auto [it, fresh] = fastest.try_emplace(of[n].first, n);
+      if (!fresh && time < t.plans[it->second].measured.median()) it->second = n;
+    }
+    if (fastest.size() < 2) return;
+    for (const auto& [kernel, n] : fastest)
+      c.kernels[kernel].plans = for_all_sizes(c.kernels[kernel], of[n].second);
+    t.plans.push_back({plan_text(c), "", 0, 0, {}});
+    RaceOptions last = options_.race;
+    last.budget = std::max(1.0, last.budget / 10);
+    measure(t, t.plans.size() - 1, last);
+  }
+
+  double seconds_of(const Tuned& t, size_t n) {
+    Timed& timed = kernels_[n];
+    if (!timed.kernel) {
+      if (n == 0) {
+        timed.kernel = session_.shared_kernel();
+      } else {
+        CompileOptions o = compile_;
+        o.schedule = t.plans[n].schedule;
+        timed.kernel = std::make_shared<Kernel>(program_, o);
+      }
+      const double once = session_.run_with(*timed.kernel, 1, 1).min;
+      // Short runs are repeated until they take some milliseconds.
+      constexpr double long_enough = 4;
+      timed.repeat = once > 0 ? std::clamp(int(std::ceil(long_enough / once)), 1, 200) : 200;
+    }
+    return session_.run_with(*timed.kernel, 0, timed.repeat).median * 1e-3;
+  }
+
+  struct Timed {
+    std::shared_ptr<Kernel> kernel;
+    int repeat = 1;
+  };
+
+  const Program& program_;
+  const CompileOptions& compile_;
+  const TuneOptions& options_;
+  Session session_;
+  std::map<size_t, Timed> kernels_;
+};
+
+}  // namespace
+
+double Tuned::regret() const { return plans[0].measured.median() / plans[winner].measured.median() - 1; }
+
+Tuned tune(const Program& p, const CompileOptions& compile, const SessionOptions& session,
+           const MachineFile& machine, const TuneOptions& options) {
+  return Tuner(p, compile, session, options).run(session.sizes, machine);
+}
+
+}  // namespace tilewright

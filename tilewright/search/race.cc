@@ -1,0 +1,52 @@
+#include "tilewright/search/race.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tilewright/support/error.h"
+
+namespace tilewright {
+
+double Contender::median() const {
+  if (seconds.empty()) return __builtin_inf();
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t n = sorted.size();
+  return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+double Contender::least() const {
+  return seconds.empty() ? __builtin_inf() : *std::min_element(seconds.begin(), seconds.end());
+}
+
+std::vector<Contender> race(size_t contenders, const std::function<double(size_t)>& measure,
+                            const RaceOptions& options, const std::function<void(int, size_t)>& progress) {
+  using clock = std::chrono::steady_clock;
+  const auto begin = clock::now();
+  const auto spent = [&] { return std::chrono::duration<double>(clock::now() - begin).count(); };
+  std::vector<Contender> all(contenders);
+  for (int round = 0; round < options.rounds; ++round) {
+    double best = __builtin_inf();
+    for (const Contender& c : all) best = std::min(best, c.least());
+    // Every other round runs backwards: what drifts in a round is not always to the disadvantage of the last.
+    for (size_t n = 0; n < contenders; ++n) {
+      const size_t k = round % 2 == 0 ? n : contenders - 1 - n;
+      Contender& c = all[k];
+      const double factor = options.hopeless * (c.seconds.size() < 3 ? 2 : 1);
+      if (!c.failed.empty() || (k != 0 && !c.seconds.empty() && c.least() > best * factor)) continue;
+      const bool first = all[0].seconds.empty();
+      if (!first && spent() > options.budget) return all;
+      if (round > 0 && c.seconds.empty()) continue;
+      if (progress) progress(round, k);
+      try {
+        c.seconds.push_back(measure(k));
+      } catch (const UserError& e) {
+        if (k == 0) throw;
+        c.failed = e.diagnostics().front().what;
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace tilewright
