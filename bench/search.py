@@ -48,16 +48,16 @@ def summary(answer):
     """Ratios to the best of all plans measured."""
     if "error" in answer:
         return {"error": answer["error"]["diagnostics"][0]["what"]}
+    # Those of the final ran in the same rounds: the default, the first by prediction and the fastest of the rounds before.
     measured = [p for p in answer["plans"] if "least" in p]
-    best = min(measured, key=lambda p: p["least"])
-    first = [p for p in measured if p.get("place") == 1]
+    final = [p for p in measured if p["rounds"] == max(q["rounds"] for q in measured)]
     own = answer["plans"][0]
-    kernels = {p.get("kernel", "") for p in measured}
-    # Of several kernels the first by prediction of each stands for itself: the time of the program with that plan alone.
+    best = min(final, key=lambda p: p["least"])
+    first = [p for p in final if p.get("place") == 1 and not p.get("kernel")]
     row = {"milliseconds": own["least"] * 1e3, "measured": len(measured), "of": len(answer["plans"]), "default": own["least"] / best["least"],
-           "best": best["schedule"], "best_place": best.get("place"), "kernels": len(kernels - {""})}
+           "best": best["schedule"], "best_place": best.get("place")}
     if first:
-        row["predicted"] = max(p["least"] for p in first) / best["least"]
+        row["predicted"] = first[0]["least"] / best["least"]
     return row
 
 

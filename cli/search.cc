@@ -1,6 +1,8 @@
 // tilewright search: the plans of each kernel in the order of their predicted times, and the place of the default among them.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "tilewright/driver/ranked.h"
@@ -13,12 +15,25 @@ struct SearchOptions {
   Options program;
   std::string machine;
   int best = 12;
+  bool explain = false;
 };
 
+/// Seconds of everything that a plan's time is made of, the longest first.
+std::vector<std::pair<std::string, double>> longest_first(const RankedPlan& x) {
+  std::vector<std::pair<std::string, double>> terms;
+  for (const auto& term : x.terms)
+    if (term.second > 0) terms.push_back(term);
+  std::stable_sort(terms.begin(), terms.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return terms;
+}
+
 nlohmann::ordered_json to_json(const Program& p, const RankedPlan& x, size_t place) {
-  return {{"place", place + 1},          {"seconds", x.seconds}, {"bound_by", x.bound_by},
-          {"transfers", x.transfers},    {"held", x.held},       {"default", x.is_default},
-          {"schedule", print(p, x.plan)}};
+  nlohmann::ordered_json terms = nlohmann::ordered_json::object();
+  for (const auto& [what, seconds] : longest_first(x)) terms[what] = seconds;
+  return {{"place", place + 1},           {"seconds", x.seconds}, {"bound_by", x.bound_by},
+          {"transfers", x.transfers},     {"held", x.held},       {"default", x.is_default},
+          {"schedule", print(p, x.plan)}, {"terms", terms}};
 }
 
 std::string row(const Program& p, const RankedPlan& x, size_t place, double first) {
@@ -26,6 +41,14 @@ std::string row(const Program& p, const RankedPlan& x, size_t place, double firs
                      quantity(x.seconds, "s"), first > 0 ? x.seconds / first : 1,
                      quantity(x.transfers, "bytes"), quantity(x.held, "bytes"), x.bound_by, print(p, x.plan),
                      x.is_default ? "  (default)" : "");
+}
+
+/// A line below the plan's: what takes how long.
+std::string explained(const RankedPlan& x) {
+  std::string text;
+  for (const auto& [what, seconds] : longest_first(x))
+    text += fmt::format("{}{} {}", text.empty() ? "        " : ", ", what, quantity(seconds, "s"));
+  return text + "\n";
 }
 
 }  // namespace
@@ -44,10 +67,11 @@ void add_search(CLI::App& app, int& status) {
   add_integer(
       *verb, "--best", [o](int64_t n) { o->best = static_cast<int>(n); }, 1, 100000, 12,
       "plans to print of each kernel");
+  verb->add_flag("--explain", o->explain, "below each plan what takes how long");
   add_json(*verb, o->program.json);
   add_examples(*verb, {"tilewright search examples/pf_causal.tw --size b=1,h=8,i=2048,j=2048",
                        "tilewright search examples/pf_global.tw --machine h100-sxm --target interp --best 5",
-                       "tilewright search examples/rmsnorm_matmul.tw --size r=6144,n=8 --json"});
+                       "tilewright search examples/rmsnorm_matmul.tw --size r=8,n=6144 --explain"});
   verb->callback([o, &status] {
     expect_one_of(o->program.target, {"cpu", "cuda", "interp"}, "target of a search");
     const bool cpu = o->program.target == "cpu";
@@ -93,6 +117,7 @@ void add_search(CLI::App& app, int& status) {
         if (n >= shown && n != own) continue;
         if (n > shown) text += "   ...\n";
         text += row(of, r.plans[n], n, r.plans[0].seconds);
+        if (o->explain) text += explained(r.plans[n]);
         one["plans"].push_back(to_json(of, r.plans[n], n));
       }
       j["kernels"].push_back(one);

@@ -120,7 +120,7 @@ void add_tune(CLI::App& app, int& status) {
   add_examples(*verb,
                {"tilewright tune examples/pf_causal.tw --size b=1,h=8,i=2048,j=2048 -o causal.json",
                 "tilewright run examples/pf_causal.tw --size b=1,h=8,i=2048,j=2048 --schedule causal.json",
-                "tilewright tune examples/rmsnorm_matmul.tw --size r=6144,n=8 --budget 20 --best 30"});
+                "tilewright tune examples/rmsnorm_matmul.tw --size r=8,n=6144 --budget 20 --best 30"});
   verb->callback([o, verb, &status] {
     expect_one_of(o->program.target, {"cpu", "cuda"}, "target of tuning");
     const bool cpu = o->program.target == "cpu";

@@ -28,7 +28,7 @@ std::string plan(const std::string& text) {
 TEST(PlanFiles, SayWhereTheyAreWrong) {
   EXPECT_EQ(
       plan("{\"tilewright_plan\": 1,\n \"program\" \"softmax\"}"),
-      "plan.json:2:13: error: the plan is not JSON\n"
+      "plan.json:2:20: error: the plan is not JSON\n"
       "   2 |  \"program\" \"softmax\"}\n"
       "     |             ^\n"
       "  help: give a file that `tilewright tune --output FILE` wrote, or a schedule (docs/schedule.md)\n");

@@ -31,10 +31,12 @@ class Tuner {
     CompiledProgram c = session_.kernel().compiled();
     Tuned t;
     t.plans.push_back({plan_text(c), "", 0, 0, {}});
-    std::vector<std::pair<size_t, Plan>> of{{0, {}}};
+    std::vector<std::pair<size_t, Plan>> of{{0, {}}};  // kernel and plan of each
+    std::vector<RankedPlan> firsts;                    // of each kernel by prediction
     for (RankedKernel& k : rank_plans(c, compile_, machine, all_sizes(c, given), options_.best)) {
       const std::vector<RankedPlan>& ranked = k.ranking.plans;
       const size_t own = k.ranking.place_of_default();
+      firsts.push_back(ranked.at(0));
       for (size_t n = 0; n < ranked.size() && n < options_.best; ++n) {
         if (n == own) continue;
         t.plans.push_back({schedule_with(c, k.kernel, for_all_sizes(c.kernels[k.kernel], ranked[n].plan)),
@@ -47,9 +49,37 @@ class Tuner {
       if (own < ranked.size() && !c.several())
         t.plans[0].predicted = ranked[own].seconds, t.plans[0].place = own + 1;
     }
-    measure(t, 0, options_.race);
+    if (c.several()) {
+      // What the model puts first for every kernel, together.
+      std::vector<std::vector<GuardedPlan>> own;
+      for (size_t k = 0; k < c.kernels.size(); ++k) {
+        own.push_back(c.kernels[k].plans);
+        if (!firsts[k].is_default) c.kernels[k].plans = for_all_sizes(c.kernels[k], firsts[k].plan);
+      }
+      TunedPlan together{plan_text(c), "", 0, 1, {}};
+      for (size_t k = 0; k < c.kernels.size(); ++k) {
+        together.predicted += firsts[k].seconds;
+        c.kernels[k].plans = own[k];
+      }
+      t.plans.push_back(together);
+      of.emplace_back(c.kernels.size(), Plan{});
+    }
+    std::vector<size_t> all{0};
+    for (size_t n = 1; n < t.plans.size(); ++n) all.push_back(n);
+    measure(t, all, options_.race);
     if (c.several()) combine(t, c, of);
+    // The fastest of many is one that was lucky too: a few run again beside the default and what the model puts first, and those times count.
+    std::vector<size_t> finalists = fastest(t, finals);
     for (size_t n = 1; n < t.plans.size(); ++n)
+      if (t.plans[n].place == 1 && t.plans[n].kernel.empty() &&
+          std::find(finalists.begin(), finalists.end(), n) == finalists.end())
+        finalists.push_back(n);
+    finalists.insert(finalists.begin(), 0);
+    RaceOptions last = options_.race;
+    last.budget = std::max(1.0, last.budget / 2);
+    last.rounds *= 2;
+    measure(t, finalists, last);
+    for (size_t n : finalists)
       if (t.plans[n].measured.median() <
           (t.winner == 0 ? 1 - least_gain : 1) * t.plans[t.winner].measured.median())
         t.winner = n;
@@ -57,35 +87,50 @@ class Tuner {
   }
 
  private:
-  /// Races plans from `first` on beside the default.
-  void measure(Tuned& t, size_t first, const RaceOptions& race_options) {
-    std::vector<size_t> contenders{0};
-    for (size_t n = std::max<size_t>(1, first); n < t.plans.size(); ++n) contenders.push_back(n);
+  static constexpr size_t finals = 3;
+
+  /// Plans but the default by median, the fastest first.
+  static std::vector<size_t> fastest(const Tuned& t, size_t most) {
+    std::vector<size_t> order;
+    for (size_t n = 1; n < t.plans.size(); ++n)
+      if (!t.plans[n].measured.seconds.empty()) order.push_back(n);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return t.plans[a].measured.median() < t.plans[b].measured.median();
+    });
+    if (order.size() > most) order.resize(most);
+    return order;
+  }
+
+  /// Races some plans, the default first.
+  void measure(Tuned& t, const std::vector<size_t>& contenders, const RaceOptions& race_options) {
     const std::vector<Contender> measured = race(
         contenders.size(), [&](size_t k) { return seconds_of(t, contenders[k]); }, race_options,
         [&](int round, size_t k) {
           if (options_.progress) options_.progress(round, contenders[k], t.plans.size());
         });
-    for (size_t k = 0; k < contenders.size(); ++k) t.plans[contenders[k]].measured = measured[k];
+    for (size_t k = 0; k < contenders.size(); ++k)
+      if (!measured[k].seconds.empty() || !measured[k].failed.empty())
+        t.plans[contenders[k]].measured = measured[k];
   }
 
   /// The fastest plan of every kernel together.
   void combine(Tuned& t, CompiledProgram& c, const std::vector<std::pair<size_t, Plan>>& of) {
-    std::map<size_t, size_t> fastest;
+    std::map<size_t, size_t> best;
     const double own = t.plans[0].measured.median();
     for (size_t n = 1; n < t.plans.size(); ++n) {
       const double time = t.plans[n].measured.median();
+      if (of[n].first >= c.kernels.size()) continue;
       if (time > own * (1 - least_gain / 2)) continue;
-      const auto [it, fresh] = fastest.try_emplace(of[n].first, n);
+      const auto [it, fresh] = best.try_emplace(of[n].first, n);
       if (!fresh && time < t.plans[it->second].measured.median()) it->second = n;
     }
-    if (fastest.size() < 2) return;
-    for (const auto& [kernel, n] : fastest)
+    if (best.size() < 2) return;
+    for (const auto& [kernel, n] : best)
       c.kernels[kernel].plans = for_all_sizes(c.kernels[kernel], of[n].second);
     t.plans.push_back({plan_text(c), "", 0, 0, {}});
     RaceOptions last = options_.race;
     last.budget = std::max(1.0, last.budget / 10);
-    measure(t, t.plans.size() - 1, last);
+    measure(t, {0, t.plans.size() - 1}, last);
   }
 
   double seconds_of(const Tuned& t, size_t n) {

@@ -8,6 +8,7 @@
 //     (1024 where features are few) of a stream of exponentials are cut into 192 for three groups (three_groups below). On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below); few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
+//     Rows that nothing but a row of weights is read beside are one vector by chunks of 1024.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
 #include <algorithm>
@@ -22,6 +23,8 @@ namespace {
 
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows on a GPU, elements
 constexpr int64_t kCpuRow = 1 << 15;                  // resident rows on a CPU stay in its second-level cache
+constexpr int64_t kCpuRowChunk =
+    1 << 10;  // of rows that nothing is multiplied by: one vector of rows by this
 constexpr int64_t kCpuTiles =
     32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
 constexpr int64_t kCpuLongSum = 768,
@@ -286,6 +289,9 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
                         std::any_of(roles.inner.begin(), roles.inner.end(), [&](Sym a) {
                           return p.axis(a).baked() && p.axis(a).size.rational()->num() > kCpuLongSum;
                         });
+  // Rows beside a row of weights: nothing is used often enough to be worth a block, and long pieces of each row come from memory fastest.
+  const bool long_rows = !gpu && rows.size() == 1 && plan.whole.empty() && roles.feature.empty() &&
+                         !d.cascade.reductions.empty();
   const Machine cpu = this_cpu();
   const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
   const bool tiles = !gpu && by_tile_registers(p, roles, cpu);
@@ -311,7 +317,9 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       cut.piece = row ? 64 : cut.block;
     } else {
       cut.block = cut.piece = product_lanes ? (cut.axis == product_lanes ? product.lanes : product.rows)
-                              : row         ? (long_sum ? kCpuSquare : rows_of_block)
+                              : row         ? (long_sum    ? kCpuSquare
+                                               : long_rows ? lanes
+                                                           : rows_of_block)
                                             : 64;
     }
     extents.of[cut.axis] = cut.block;
@@ -363,7 +371,12 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
       summed = std::max(summed, power);
     }
   if (!gpu) {
-    plan.chunk = (product_lanes ? product.chunk : long_sum ? kCpuSquare : tiles ? 128 : 64) / summed;
+    plan.chunk = (product_lanes ? product.chunk
+                  : long_sum    ? kCpuSquare
+                  : long_rows   ? kCpuRowChunk
+                  : tiles       ? 128
+                                : 64) /
+                 summed;
     Plan parts = plan;
     parts.split = (kCpuPart + plan.chunk - 1) / plan.chunk * plan.chunk;
     std::vector<GuardedPlan> plans;

@@ -18,7 +18,9 @@ constexpr double crossed_element = 1;     // an element of a copy across rows
 constexpr double copied_vector = 2;       // a vector of a copy along rows: read, converted, written
 constexpr double start_of_pass = 40;      // a pass over a tile: its loops set up
 constexpr double seconds_of_task = 4e-7;  // a task taken from the pool
-constexpr double exposed = 0.3;           // share of slower memory that prefetching leaves to be waited for
+constexpr double start_of_run =
+    128;  // bytes of memory's time that a run of neighbouring elements costs beside its own
+constexpr double exposed = 0.3;  // share of slower memory that prefetching leaves to be waited for
 
 Machine vectors_of(const MachineFile& f) {
   Machine m = this_cpu();
@@ -93,6 +95,8 @@ CpuTimer::CpuTimer(const Model& m, const MachineFile& machine)
         if (const auto* inner = std::get_if<Loop>(&s.node)) {
           self(self, inner->body, inner);
         } else if (const auto* x = std::get_if<Load>(&s.node)) {
+          if (!x->index.empty() && x->index.back().is(Op::Symbol))
+            runs_[x->tensor] = {&k, x->index.back()->sym};
           if (in_place.count(x->tile)) continue;
           const Tile& tile = k.tile(x->tile);
           const auto fastest = lanes.fastest.find(x->tile);
@@ -195,7 +199,7 @@ CpuTime CpuTimer::of(const Integers& given) const {
 
   // Arrays: from memory once where what is read again lies in the last cache meanwhile, else each time.
   CpuTime t;
-  double again = 0;
+  double again = 0, starts = 0;
   Bindings smooth = values;
   for (size_t n = 0; n < m_.visits.size() && n < visits.size(); ++n)
     if (auto it = m_.symbols.visited.find(m_.visits[n].loop); it != m_.symbols.visited.end())
@@ -232,10 +236,16 @@ CpuTime CpuTimer::of(const Integers& given) const {
     }
     const bool stays = slice * cores <= last / 2;
     t.transfers += stays ? once : loaded;
+    if (const auto run = runs_.find(tensor); in && run != runs_.end()) {
+      const double n = lengths.extent(*run->second.kernel, run->second.axis);
+      if (n < lengths.of(run->second.axis))
+        starts += (stays ? once : loaded) * start_of_run / (n * double(bytes(in->dtype)));
+    }
     if (stays) again += loaded - once;
   }
   t.transfers += number(m_.smooth.memory.stored);
-  const double memory = bandwidth(machine_, "L3") > 0 ? t.transfers / bandwidth(machine_, "L3") : 0;
+  const double memory =
+      bandwidth(machine_, "L3") > 0 ? (t.transfers + starts) / bandwidth(machine_, "L3") : 0;
   if (bandwidth(machine_, "L2") > 0) caches += exposed * again / bandwidth(machine_, "L2");
 
   // Tasks on cores: the last round is not full, and the heaviest task under a mask may end last.
@@ -256,7 +266,9 @@ CpuTime CpuTimer::of(const Integers& given) const {
   for (const auto& [what, seconds] : terms) {
     computing += seconds;
     if (seconds > largest) largest = seconds, t.bound_by = what;
+    t.terms.emplace_back(what, seconds);
   }
+  t.terms.emplace_back("memory", memory);
   if (memory > computing) t.bound_by = "memory";
   // What a core computes overlaps with what it waits for, but not wholly.
   t.seconds = std::max(memory, computing) + exposed * std::min(memory, computing) + launches;

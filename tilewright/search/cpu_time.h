@@ -1,6 +1,10 @@
 // What a plan takes on a CPU, for the order of plans: the model's amounts (model/work.h, model/cost.h) at the rates that the emitted kernels reach rather than at peaks.
 // docs/search.md states every term and where its number comes from.
 #pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tilewright/map/cpu/lanes.h"
 #include "tilewright/search/sampled.h"
 
@@ -8,8 +12,9 @@ namespace tilewright {
 
 struct CpuTime {
   double seconds = 0;
-  std::string bound_by;  ///< the largest of the terms
-  double transfers = 0;  ///< bytes that cross memory
+  std::string bound_by;                               ///< the largest of the terms
+  double transfers = 0;                               ///< bytes that cross memory
+  std::vector<std::pair<std::string, double>> terms;  ///< seconds of each, in the order of docs/search.md
 };
 
 /// Of the plans of one family.
@@ -31,6 +36,10 @@ class CpuTimer {
     std::vector<Sym> axes;
     double cycles = 0;  ///< of an element
   };
+  struct Run {  ///< elements of an array that follow one another in memory and in a tile
+    const TileKernel* kernel;
+    Sym axis;
+  };
   struct Pass {  ///< a map or reduction over tiles
     const TileKernel* kernel;
     const Loop* loop;
@@ -44,6 +53,7 @@ class CpuTimer {
   std::vector<Product> products_;
   std::vector<Copy> copies_;
   std::vector<Pass> passes_;
+  std::map<Sym, Run> runs_;  ///< by tensor
   std::vector<std::pair<const TileKernel*, const Tile*>> tiles_;
 };
 

@@ -11,9 +11,10 @@ namespace {
 
 constexpr int64_t long_axis = 1 << 20;     // what an axis without a size counts as
 constexpr int64_t longest_block = 1 << 9;  // elements that a block of an axis has at most
-constexpr int64_t moved_rows = 512;        // chunks of a kernel that only moves rows are longer than this
-constexpr int64_t longest_row = 1 << 15;   // elements of a resident row
-constexpr int64_t thread_group = 64;       // rows of a computing group of a GPU
+constexpr int64_t longest_chunk = 1 << 10;
+constexpr int64_t moved_rows = 1024;      // chunks of a kernel that only moves rows are longer than this
+constexpr int64_t longest_row = 1 << 15;  // elements of a resident row
+constexpr int64_t thread_group = 64;      // rows of a computing group of a GPU
 
 class Search {
  public:
@@ -68,9 +69,10 @@ class Search {
       all.push_back(streamed);
     }
     for (int64_t part : {2048, 8192, 32768}) {
-      if (part >= n || part == base_.split) continue;
+      if (part >= n) continue;
       Plan parts = streamed;
       parts.split = (part + parts.chunk - 1) / parts.chunk * parts.chunk;
+      if (std::any_of(all.begin(), all.end(), [&](const Plan& x) { return x.split == parts.split; })) continue;
       all.push_back(parts);
     }
     if (!base_.resident && known(base_.stream) && n <= longest_row) {
@@ -99,9 +101,9 @@ class Search {
         if (n > 1 && plan.group.size() > 1 && blocked(plan) < 2) continue;
         other.group[k].block = other.group[k].piece = 1;
       } else {
-        // A block of an axis uses what is streamed without it more often; of rows that are moved it makes longer tasks.
-        const bool last = k + 1 == plan.group.size();
-        if (n < 2 || (!contains(roles_.reused, cut.axis) && !(last && blocked(plan) == 0))) continue;
+        // A block of an axis uses what is streamed without it more often; of rows that are moved some make one task.
+        const bool last = k + 1 == plan.group.size() && blocked(plan) == 0;
+        if (n < 2 || (!contains(roles_.reused, cut.axis) && !last)) continue;
         other.group[k].block = other.group[k].piece = std::min<int64_t>(4, n);
       }
       all.push_back(other);
@@ -181,7 +183,9 @@ class Search {
     const Cut* of_base = nullptr;
     for (const Cut& c : base_.group)
       if (c.axis == cut.axis) of_base = &c;
-    if (of_base && of_base->block == 1) return up_to({2, 4, lanes_}, n, cut.block);
+    if (of_base && of_base->block == 1)
+      return contains(roles_.reused, cut.axis) ? up_to({2, 4, lanes_}, n, cut.block)
+                                               : std::vector<int64_t>{cut.block};
     std::vector<int64_t> values;
     for (int64_t vectors : {1, 3, 6, 12, 24, 48})
       if (vectors * lanes_ <= longest_block) values.push_back(vectors * lanes_);
@@ -197,8 +201,8 @@ class Search {
     } else if (base_.chunk > moved_rows) {
       values = {1024, 4096, 16384};
     } else {
-      for (int64_t times : {1, 2, 4, 8})
-        if (const int64_t v = base_.chunk * times / 4; v > 0 && v <= longest_block) values.push_back(v);
+      for (int64_t times : {1, 2, 4, 8, 16})
+        if (const int64_t v = base_.chunk * times / 4; v > 0 && v <= longest_chunk) values.push_back(v);
     }
     values = up_to(values, n, plan.chunk);
     if (plan.split > 0)

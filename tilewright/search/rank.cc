@@ -76,6 +76,7 @@ struct Priced {
       x.seconds = t.seconds;
       x.bound_by = t.bound_by;
       x.transfers = t.transfers;
+      x.terms = t.terms;
       return;
     }
     Bindings numbers;
@@ -90,6 +91,7 @@ struct Priced {
     const Prediction p = predict(model, machine, values);
     x.seconds = p.predicted;
     x.bound_by = p.bound_by;
+    for (const ResourceTime& r : p.resources) x.terms.emplace_back(r.name, r.seconds);
     x.transfers = moved(model.exact.memory.loaded, model.smooth.memory.loaded, values) +
                   moved(model.exact.memory.stored, model.smooth.memory.stored, values);
   }
