@@ -24,7 +24,8 @@ MachineFile with_rates(const MachineFile& machine) {
       if (!level.bandwidth) level.bandwidth = whole(known.bandwidth, cores);
       if (!level.capacity) level.capacity = whole(known.capacity, 1);
     }
-  m.about = fmt::format("not calibrated: rates are those of a {}", typical.name);
+  m.about = fmt::format("not calibrated: the rates are those of {} cores of {}", cores,
+                        wide ? "typical-avx512" : "typical-avx2");
   return m;
 }
 
