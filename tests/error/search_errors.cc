@@ -29,8 +29,8 @@ TEST(PlanFiles, SayWhereTheyAreWrong) {
   EXPECT_EQ(
       plan("{\"tilewright_plan\": 1,\n \"program\" \"softmax\"}"),
       "plan.json:2:20: error: the plan is not JSON\n"
-      "   2 |  \"program\" \"softmax\"}\n"
-      "     |             ^\n"
+      "   \"program\" \"softmax\"}\n"
+      "                     ^\n"
       "  help: give a file that `tilewright tune --output FILE` wrote, or a schedule (docs/schedule.md)\n");
   EXPECT_NE(plan("{}").find("plan.json:1:1: error: the plan has no field `tilewright_plan`"),
             std::string::npos);

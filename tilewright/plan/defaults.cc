@@ -339,15 +339,19 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
     std::vector<GuardedPlan> plans;
     std::vector<int64_t> capacities =
         gpu ? std::vector<int64_t>{kShortRow, kLongRow} : std::vector<int64_t>{kCpuRow};
+    // One pass reads a row once anyway: pieces that stay in the first cache are faster than a row in the second.
+    const bool once = !gpu && plan.whole.empty() && d.passes.size() == 1 && !d.cascade.reductions.empty() &&
+                      std::none_of(d.cascade.outputs.begin(), d.cascade.outputs.end(),
+                                   [](const CascadeOutput& o) { return o.along_stream; });
     for (int64_t capacity : capacities) {
       GuardedPlan g;
       g.when.at_most.emplace_back(plan.stream, capacity);
       g.plan = plan;
-      g.plan.chunk = capacity;
-      g.plan.resident = true;
+      g.plan.chunk = once ? kCpuRowChunk : capacity;
+      g.plan.resident = !once;
       plans.push_back(g);
     }
-    plan.chunk = 4096;
+    plan.chunk = once ? kCpuRowChunk : 4096;
     if (!gpu) {
       Plan parts = plan;
       parts.split = kCpuRow;
