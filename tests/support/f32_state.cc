@@ -22,7 +22,7 @@ double start(const Point& p) {
 F32State::F32State(const State& s, int64_t n, const Element& element, const std::map<Sym, int64_t>& ranks)
     : state_(s), n_(n), ranks_(ranks), abstract_(s) {
   std::vector<Expr> lifts, us;
-  for (const Component& c : s.components) lifts.push_back(abstract_(derivation::element_of(c)));
+  for (size_t a = 0; a < s.components.size(); ++a) lifts.push_back(abstract_(derivation::element_of(s, a)));
   for (const Point& p : s.points) us.push_back(abstract_(p.u));
   const auto slot = [&](Sym v) { slots_.emplace(v, slots_.size()); };
   for (const auto& [value, v] : abstract_.variables) slot(v);

@@ -330,6 +330,19 @@ TEST(States, VariancesOverSeveralAxesTakeOnePass) {
             sorted({"n[] sum sum[d](1)", "d1[i] sum sum[d](u - rho)", "d2[i] sum sum[d]((u - rho) ** 2)"}));
 }
 
+/// A weight that is a sum itself is no sum of differences.
+TEST(States, AWeightThatIsASumOverAnotherAxis) {
+  const Derived x = derived(
+      "axis r, j\naxis d = 4\ninput Q[r, d] : f32\ninput K[j, d] : f32\ninput y[r, j] : f32\nmu[r] = "
+      "mean[j](y)\n"
+      "s[r] = sum[j]((y - mu) * sum[d](Q * K))\noutput s\n",
+      "j");
+  EXPECT_EQ(x.d.passes.size(), 1u);
+  EXPECT_EQ(components(x.state()), sorted({"n[] sum 1", "d1[r] sum y - rho", "s0[r] sum sum[d](Q * K)",
+                                           "s[r] sum (y - rho) * sum[d](Q * K)"}));
+  expect_all_passed(x);
+}
+
 TEST(States, ASumOfExponentialsOverSeveralAxes) {
   const std::string text =
       "axis i, j\naxis d = 4\ninput u[i, j, d] : f32\ninput v[i, d] : f32\nr[i] = max[j, d](u)\n";

@@ -117,6 +117,31 @@ Expr Abstraction::finite(Expr e) const {
   });
 }
 
+std::vector<Sym> summed_inside(const State& s, size_t a) {
+  const auto sums = [](const Component& c) {
+    return c.lift.is(Op::Reduce) && c.lift->reducer == Reducer::Sum;
+  };
+  const auto sums_points = [&](const Component& c) {
+    if (!sums(c)) return false;
+    const std::vector<Sym> read = tensors_read(c.lift);
+    return std::any_of(s.points.begin(), s.points.end(), [&](const Point& p) {
+      return std::find(read.begin(), read.end(), p.var) != read.end();
+    });
+  };
+  const Component& c = s.components[a];
+  bool inside = sums_points(c);
+  for (const Component& top : s.components)
+    if (sums(c) && !inside && sums_points(top))
+      inside = std::any_of(top.repair.begin(), top.repair.end(),
+                           [&](const RepairTerm& t) { return t.component == int(a); });
+  return inside ? c.lift->bound : std::vector<Sym>{};
+}
+
+Expr element_of(const State& s, size_t a) {
+  const Expr lift = s.components[a].lift;
+  return summed_inside(s, a).empty() ? lift : lift.arg(0);
+}
+
 std::vector<Check> check_identities(const State& s, Sym axis, const Merging& how) {
   std::vector<Check> out;
   for (const Identity& i : identities(s, axis, how)) {

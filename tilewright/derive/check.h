@@ -12,10 +12,11 @@ struct Small {
 };
 void prove(Derivation& d, const Small* small);
 
-/// φ_a at one element, where an element has an index of the axes that a lift sums over: what the identities speak of.
-inline Expr element_of(const Component& c) {
-  return c.lift.is(Op::Reduce) && c.lift->reducer == Reducer::Sum ? c.lift.arg(0) : c.lift;
-}
+/// The axes beside the streamed one over which the lift of component `a` is a sum of what holds a point, or of what such a sum is repaired by; empty
+/// where the lift is no such sum.
+std::vector<Sym> summed_inside(const State& s, size_t a);
+/// φ_a at one element, where an element has an index of those axes too: what the identities speak of.
+Expr element_of(const State& s, size_t a);
 
 /// What a component of combine `r` holds of two parts. NaN is the extremum of what it is among, as in kernels.
 double combined(Reducer r, double a, double b);

@@ -32,9 +32,9 @@ class Machine {
       u_.push_back(abstract_(p.u));
       point_present_.push_back(flag(p.present));
     }
-    for (const Component& c : s.components) {
-      lifts_.push_back(abstract_(element_of(c)));
-      present_.push_back(flag(c.present));
+    for (size_t a = 0; a < s.components.size(); ++a) {
+      lifts_.push_back(abstract_(element_of(s, a)));
+      present_.push_back(flag(s.components[a].present));
     }
     for (size_t a = 0; a < lifts_.size(); ++a)
       if (s.components[a].combine == Reducer::Argtopk) {

@@ -320,14 +320,13 @@ Program with_moderate_numbers(const Program& p) {
   return q;
 }
 
-/// Axes that lifts sum over beside the streamed one.
+/// Axes that lifts sum differences over beside the streamed one.
 std::vector<Sym> summed_inside(const Derivation& d) {
   std::vector<Sym> out;
   for (const Pass& pass : d.passes)
-    for (const Component& c : pass.state.components)
-      if (c.lift.is(Op::Reduce) && c.lift->reducer == Reducer::Sum)
-        for (Sym s : c.lift->bound)
-          if (std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
+    for (size_t a = 0; a < pass.state.components.size(); ++a)
+      for (Sym s : derivation::summed_inside(pass.state, a))
+        if (std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
   return out;
 }
 

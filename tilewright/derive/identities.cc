@@ -16,7 +16,7 @@ class Identities {
   Identities(const State& s, Sym axis, const Merging& how) : state_(s), axis_(axis), abstract_(s) {
     for (const Point& p : s.points)
       last_.push_back(Sym::fresh({.name = p.var.name() + "_last", .kind = SymbolKind::Variable}));
-    for (const Component& c : s.components) lifts_.push_back(abstract_(element_of(c)));
+    for (size_t a = 0; a < s.components.size(); ++a) lifts_.push_back(abstract_(element_of(s, a)));
     factors_.assign(s.components.size(), std::vector<Expr>(s.components.size(), 0));
     for (size_t a = 0; a < s.components.size(); ++a)
       for (const RepairTerm& t : s.components[a].repair)
