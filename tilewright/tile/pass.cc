@@ -123,8 +123,11 @@ void PassBuilder::move_extremum(size_t k) {
   } else if (!x.u.is(Op::Read)) {
     x.tile = b_.tile_of(x.u, "U");
   }
-  if (p.exponential)
-    x.exponential = b_.new_tile("E", x.tile ? b_.kernel().tile(x.tile).axes : axes, b_.real());
+  if (p.exponential) {
+    // A row's exponential is the row's also where u is the same number for all of them.
+    const Expr u = x.tile ? b_.at(x.tile) : x.u;
+    x.exponential = b_.new_tile("E", b_.axes_in(u - b_.at(p.var)), b_.real());
+  }
   const Guard guard = p.exponential && p.kind == Point::Kind::Maximum ? guard_ : Guard::Always;
   const double limit = guard == Guard::Threshold     ? std::exp2(threshold_bits)
                        : guard == Guard::Speculative ? speculative_limit
