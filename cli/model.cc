@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/machine.h"
 #include "cli/output.h"
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/launcher.h"
@@ -13,23 +14,9 @@ namespace {
 
 struct ModelOptions {
   Options program;
-  std::string machine, target;
+  MachineChoice machine;
   bool latex = false, markdown = false;
 };
-
-/// The machine asked for, or the one that the target runs on; and the target whose plans it gets.
-MachineFile chosen_machine(const ModelOptions& o, Target& target) {
-  if (!o.target.empty()) expect_one_of(o.target, {"cpu", "cuda", "interp"}, "target of the model");
-  const std::string name = !o.machine.empty() ? o.machine : o.target == "cpu" ? "this-cpu" : "h200";
-  MachineFile machine = find_machine(name);
-  if (!o.target.empty() && (o.target == "cpu") == machine.gpu)
-    throw UserError(
-        Span{}, fmt::format("--target {} does not run on {}", o.target, machine.name),
-        machine.gpu ? "leave --target out: plans are those of a GPU" : "write --target cpu, or leave it out");
-  // The plans of a GPU do not depend on whether its kernels can be emitted, which `--target cuda` asks for.
-  target = !machine.gpu ? Target::Cpu : o.target == "cuda" ? Target::Cuda : Target::Interp;
-  return machine;
-}
 
 /// The kernels of the program. Where a GPU has none of it, `refused` receives why, and they are those of the interpreter, which asks for none.
 CompiledProgram compiled_for(const Program& p, const CompileOptions& given, std::string& refused) {
@@ -60,12 +47,7 @@ void add_model(CLI::App& app, int& status) {
       "model", "print what a plan moves, holds and takes on a machine, as formulas and in numbers");
   add_program(*verb, o->program);
   add_schedule(*verb, o->program);
-  verb->add_option(
-          "--machine", o->machine,
-          "a machine that `hardware list` prints, or a file (default: h200; with --target cpu: this-cpu)")
-      ->type_name("NAME|FILE");
-  verb->add_option("--target", o->target, "whose default plans: those of the machine, unless given")
-      ->type_name("cpu|cuda|interp");
+  add_machine(*verb, o->machine, "h200");
   add_json(*verb, o->program.json);
   verb->add_flag("--latex", o->latex, "print LaTeX for a paper (amsmath) instead of text")
       ->excludes("--json");
@@ -79,7 +61,7 @@ void add_model(CLI::App& app, int& status) {
                 "tilewright model examples/pf_gqa.tw --schedule 'group g=4, i=32; stream j=64' --markdown"});
   verb->callback([o, &status] {
     Target target = Target::Interp;
-    const MachineFile machine = chosen_machine(*o, target);
+    const MachineFile machine = chosen_machine(o->machine, "h200", target);
     std::map<std::string, int64_t> sizes;
     const Program p = load(o->program, sizes);
     CompileOptions options;

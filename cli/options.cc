@@ -247,18 +247,6 @@ CompileOptions compile_options(const Options& o, const Program& p) {
   return c;
 }
 
-const Plan& plan_for(const Compilation& c, const std::map<std::string, int64_t>& sizes) {
-  for (const GuardedPlan& g : c.plans) {
-    bool admitted = !g.when.at_most.empty();
-    for (const auto& [axis, limit] : g.when.at_most) {
-      auto it = sizes.find(axis.name());
-      admitted = admitted && it != sizes.end() && it->second <= limit;
-    }
-    if (admitted) return g.plan;
-  }
-  return c.plans.back().plan;
-}
-
 void expect_effect(const CLI::App& verb, const std::string& option, bool applies, const std::string& when) {
   if (applies || verb.count(option) == 0) return;
   mistake(fmt::format("{} has no effect here", option), when);

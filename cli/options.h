@@ -47,8 +47,6 @@ Program load(const Options& o, std::map<std::string, int64_t>& sizes);
 /// Target, schedule (text, or a file's content), threads, device, streamed axis.
 CompileOptions compile_options(const Options& o, const Program& p);
 std::map<std::string, double> param_values(const Options& o);
-/// The plan that the given sizes choose; without sizes the last one, which has no condition.
-const Plan& plan_for(const Compilation& c, const std::map<std::string, int64_t>& sizes);
 
 /// UserError "no {kind} is called `{given}`" unless `given` is one of `known`; the nearest is suggested, or all are named.
 void expect_one_of(const std::string& given, const std::vector<std::string>& known, const std::string& kind);

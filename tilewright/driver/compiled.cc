@@ -396,6 +396,18 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
   return c;
 }
 
+const Plan& plan_for(const Compilation& c, const std::map<std::string, int64_t>& sizes) {
+  for (const GuardedPlan& g : c.plans) {
+    bool admitted = !g.when.at_most.empty();
+    for (const auto& [axis, limit] : g.when.at_most) {
+      auto it = sizes.find(axis.name());
+      admitted = admitted && it != sizes.end() && it->second <= limit;
+    }
+    if (admitted) return g.plan;
+  }
+  return c.plans.back().plan;
+}
+
 std::string heading(const CompiledProgram& c, size_t kernel, const char* mark) {
   if (!c.several()) return {};
   return fmt::format("{}{} kernel {} of {}: {}\n", kernel == 0 ? "" : "\n", mark, kernel + 1,

@@ -28,6 +28,9 @@ struct CompiledProgram {
 /// says what else is cut where. UserError: what a kernel is refused for, schedules that name what there is not.
 CompiledProgram compile_program(const Program& p, const CompileOptions& o);
 
+/// The plan that sizes by axis name choose; without sizes the last one, which has no condition.
+const Plan& plan_for(const Compilation& c, const std::map<std::string, int64_t>& sizes);
+
 /// A line above what is printed of a kernel, `mark` first: "# kernel 1 of 6: q". Empty for a program of one kernel.
 std::string heading(const CompiledProgram& c, size_t kernel, const char* mark);
 

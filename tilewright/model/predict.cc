@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "tilewright/tile/statements.h"
@@ -471,47 +472,55 @@ std::optional<ClockBudget> clock_budget(const Model& m, const MachineFile& machi
   return b;
 }
 
-std::map<Sym, int64_t> multiples(const Model& m, const MachineFile& machine) {
-  std::map<Sym, int64_t> all;
-  auto lcm = [](int64_t a, int64_t b) {
-    int64_t x = a, y = b;
-    while (y) std::swap(x, y), y %= x;
-    return a / x * b;
-  };
-  auto need = [&](Sym axis, int64_t n) {
+std::vector<Divisor> divisors(const Model& m, const MachineFile& machine) {
+  std::vector<Divisor> all;
+  auto need = [&](Sym axis, int64_t n, const std::string& why) {
     auto it = m.symbols.block.find(axis);
     if (it == m.symbols.block.end()) return;
-    auto [at, fresh] = all.try_emplace(it->second, 1);
-    at->second = lcm(at->second, n);
+    const bool known = std::any_of(all.begin(), all.end(), [&](const Divisor& d) {
+      return d.tile == it->second && d.of == n && d.why == why;
+    });
+    if (!known) all.push_back({it->second, n, why});
   };
-  for (const auto& [axis, sym] : m.symbols.block) all[sym] = 1;
   for (const TileKernel& k : m.tiles->kernels)
     for_each_stmt(k.body, [&](const Stmt& s) {
       if (auto* dot = std::get_if<Dot>(&s.node)) {
         const Tile &a = k.tile(dot->a), &b = k.tile(dot->b);
         const DType dtype = bytes(a.dtype) >= bytes(b.dtype) ? a.dtype : b.dtype;
+        const std::string in = "in " + dot->tile.name();
         if (!machine.gpu) {
           if (machine.vector_bytes)  // lanes along an axis that only one operand has
             for (Sym axis : k.tile(dot->tile).axes)
               if (contains_axis(a.axes, axis))
-                need(axis, std::max<int64_t>(1, int64_t(machine.vector_bytes->value) / 4));
+                need(axis, std::max<int64_t>(1, int64_t(machine.vector_bytes->value) / 4),
+                     "lanes of a vector " + in);
           return;
         }
         auto unit = machine.matrix.find(dtype);
         if (unit == machine.matrix.end() || dtype == DType::f32) return;
         for (Sym axis : k.tile(dot->tile).axes) {
-          if (contains_axis(a.axes, axis) && !contains_axis(b.axes, axis)) need(axis, unit->second.shape[0]);
-          if (contains_axis(b.axes, axis) && !contains_axis(a.axes, axis)) need(axis, unit->second.shape[1]);
+          if (contains_axis(a.axes, axis) && !contains_axis(b.axes, axis))
+            need(axis, unit->second.shape[0], "rows of the matrix unit " + in);
+          if (contains_axis(b.axes, axis) && !contains_axis(a.axes, axis))
+            need(axis, unit->second.shape[1], "columns of the matrix unit " + in);
         }
-        for (Sym axis : dot->axes) need(axis, unit->second.shape[2]);
+        for (Sym axis : dot->axes) need(axis, unit->second.shape[2], "depth of the matrix unit " + in);
       } else if (auto* load = std::get_if<Load>(&s.node)) {
-        const Input* in = m.program->input(load->tensor);
-        if (!in || !machine.line_bytes || in->dims.empty() || load->index.empty()) return;
+        const Input* input = m.program->input(load->tensor);
+        if (!input || !machine.line_bytes || input->dims.empty() || load->index.empty()) return;
         const Expr last = load->index.back();
         if (last.is(Op::Symbol))
-          need(last->sym, std::max<int64_t>(1, int64_t(machine.line_bytes->value) / bytes(in->dtype)));
+          need(last->sym, std::max<int64_t>(1, int64_t(machine.line_bytes->value) / bytes(input->dtype)),
+               fmt::format("a line of {:.0f} bytes of {}", machine.line_bytes->value, load->tensor.name()));
       }
     });
+  return all;
+}
+
+std::map<Sym, int64_t> multiples(const Model& m, const MachineFile& machine) {
+  std::map<Sym, int64_t> all;
+  for (const auto& [axis, sym] : m.symbols.block) all[sym] = 1;
+  for (const Divisor& d : divisors(m, machine)) all[d.tile] = std::lcm(all[d.tile], d.of);
   return all;
 }
 

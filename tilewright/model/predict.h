@@ -99,8 +99,16 @@ struct IntegerTiles {
   int64_t tried = 0;
 };
 std::optional<IntegerTiles> best_tiles(const Model& m, const MachineFile& machine, const Integers& values);
-/// What each tile must be a multiple of: the least common multiple of the matrix unit's shape in the products that have the axis and of the elements of a
-/// line where the axis is contiguous in an array that is loaded.
+/// What a tile must be a multiple of, and why: the shape of the matrix unit in a product that has the axis (of a CPU the lanes of a vector), or the elements
+/// of a memory line where the axis is contiguous in an array that is loaded.
+struct Divisor {
+  Sym tile;
+  int64_t of = 1;
+  std::string why;  ///< "rows of the matrix unit in S", "a line of 128 bytes of K"
+};
+/// In the order of the program, each reason once. Axes that are whole or cut into single indices have none.
+std::vector<Divisor> divisors(const Model& m, const MachineFile& machine);
+/// The least common multiple of the divisors of each tile; 1 where it has none.
 std::map<Sym, int64_t> multiples(const Model& m, const MachineFile& machine);
 
 }  // namespace tilewright

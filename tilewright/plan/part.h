@@ -1,4 +1,4 @@
-// Inside of plan/ only: one part of a program as a Program of its own (plan/partition.h).
+// One part of a program as a Program of its own (plan/partition.h). Outside of plan/ explain/ makes kernels of single statements with it.
 #pragma once
 #include <set>
 
