@@ -14,6 +14,7 @@ void add_model(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
 void add_tune(CLI::App& app, int& status);
 void add_search(CLI::App& app, int& status);
+void add_explain(CLI::App& app, int& status);
 void add_hardware(CLI::App& app, int& status);
 void add_cache(CLI::App& app, int& status);
 void add_completion(CLI::App& app, int& status);

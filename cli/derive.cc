@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/steps.h"
 #include "tilewright/derive/json.h"
 #include "tilewright/derive/latex.h"
 #include "tilewright/driver/choices.h"
@@ -34,12 +35,18 @@ void add_derive(CLI::App& app, int& status) {
       ->check([](const std::string& folder) {
         return folder.empty() || folder[0] == '-' ? "name a folder" : std::string();
       });
+  auto steps = std::make_shared<StepsRequest>();
+  add_steps(*verb, *o, *steps);
   add_examples(*verb, {"tilewright derive examples/layernorm_matmul.tw",
+                       "tilewright derive examples/napkin/attention.tw --steps --size q=4096,x=4096",
+                       "tilewright derive examples/pf_causal.tw --steps --machine h100-sxm --html steps.html",
                        "tilewright derive examples/pf_causal.tw --json",
                        "tilewright derive examples/layernorm_matmul.tw --prove --smt proofs",
                        "tilewright derive PROGRAM.tw --stream j"});
-  verb->callback([o, proofs, &status] {
+  verb->callback([o, proofs, steps, verb, &status] {
     status = [&] {
+      expect_steps(*verb, *steps);
+      if (steps->asked) return print_steps(*o, *steps);
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
       CompiledProgram c = [&] {

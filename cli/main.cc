@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
   add_verify(app, status);
   add_search(app, status);
   add_tune(app, status);
+  add_explain(app, status);
   add_hardware(app, status);
   add_cache(app, status);
   add_completion(app, status);

@@ -39,7 +39,7 @@ std::string CommandErrors::folder;
 
 TEST_F(CommandErrors, Verbs) {
   const std::string verbs =
-      "run, check, derive, draw, emit, build, model, verify, search, tune, hardware, cache, completion\n";
+      "run, check, derive, draw, emit, build, model, verify, search, tune, explain, hardware, cache, completion\n";
   EXPECT_EQ(refused({}), "error: no verb is given\n  help: verbs are " + verbs);
   EXPECT_EQ(refused({"rum", "s.tw"}), "error: no verb is called `rum`\n  help: did you mean `run`?\n");
   EXPECT_EQ(refused({"optimise", "s.tw"}), "error: no verb is called `optimise`\n  help: verbs are " + verbs);
@@ -56,8 +56,10 @@ TEST_F(CommandErrors, UnknownOptions) {
   EXPECT_EQ(run_refused({"--seed"}), "error: --seed needs a value\n  help: see tilewright run --help\n");
   EXPECT_EQ(run_refused({"--seed", "1", "--seed", "2"}),
             "error: --seed is given twice\n  help: give it once\n");
+  EXPECT_EQ(refused({"derive", "s.tw", "--repeat", "3"}),
+            "error: no option is called `--repeat`\n  help: see tilewright derive --help\n");
   EXPECT_EQ(refused({"derive", "s.tw", "--target", "cpu"}),
-            "error: no option is called `--target`\n  help: see tilewright derive --help\n");
+            "error: --target has no effect here\n  help: it is for --steps\n");
 }
 
 TEST_F(CommandErrors, Machines) {

@@ -1,0 +1,30 @@
+// A kernel of a program with its tile program and model.
+#pragma once
+#include <memory>
+
+#include "tilewright/driver/compiled.h"
+#include "tilewright/model/predict.h"
+
+namespace tilewright::explain {
+
+/// Never moved: the model points at the rest.
+struct Planned {
+  Compilation compilation;
+  Plan plan;
+  TileProgram tiles;
+  Model model;
+  Planned(Compilation c, const Plan& p)
+      : compilation(std::move(c)),
+        plan(p),
+        tiles(lower(compilation, plan)),
+        model(model_of(compilation.elaborated, tiles)) {}
+  Planned(const Planned&) = delete;
+  Planned& operator=(const Planned&) = delete;
+};
+
+/// Values of everything in the model's formulas, with the sizes that are known.
+Integers numbers(const Planned& k, const std::map<std::string, int64_t>& sizes);
+/// A formula of bytes: exactly, or where a host step finds the bounds of blocks with every chunk visited.
+std::optional<double> bytes_of(const Model& m, Expr exact, Expr smooth, const Integers& values);
+
+}  // namespace tilewright::explain
