@@ -12,6 +12,7 @@ A page names a command in a comment of its own line:
       what is printed stands in the code block behind it, or up to <!-- end --> where it is Markdown. Behind `|` stands what of it:
       section TEXT   the part that begins with a line that begins so, up to an empty line (several: separated by `;`); of Markdown
                      without its heading
+      step TEXT      of `derive --steps` the step that is called so, without its number (several: separated by `;`)
       lines REGEX    lines that match
       columns N      of every line that many characters at most
 
@@ -53,6 +54,18 @@ def chosen(text, what):
                 if lines[begin].startswith("#"):  # a heading of Markdown is left out
                     begin += 2
                 kept += ([""] if kept else []) + lines[begin:end]
+            lines = kept
+        elif verb == "step":
+            kept = []
+            for title in argument.split(";"):
+                begin = next((k for k, l in enumerate(lines) if re.match(r"\d+\. " + re.escape(title.strip()) + ":", l)), None)
+                if begin is None:
+                    sys.exit(f"no step is called `{title.strip()}`")
+                end = next((k for k in range(begin + 1, len(lines)) if re.match(r"\d+\. ", lines[k])), len(lines))
+                part = [re.sub(r"^\d+\. ", "", lines[begin]), *lines[begin + 1:end]]
+                while part and not part[-1]:
+                    part.pop()
+                kept += ([""] if kept else []) + part
             lines = kept
         elif verb == "lines":
             lines = [l for l in lines if re.search(argument, l)]
