@@ -7,7 +7,7 @@
 
 #include "tests/support/examples.h"
 #include "tilewright/driver/attempts.h"
-#include "tilewright/driver/price.h"
+#include "tilewright/driver/choices.h"
 #include "tilewright/program/elaborate.h"
 #include "tilewright/runtime/cache.h"
 
@@ -37,7 +37,7 @@ class KeptAttempts : public ::testing::Test {
         compile_program(load_program(std::string(TW_SOURCE_DIR) + "/examples/" + name + ".tw"), o);
     for (const Compilation& kernel : c.kernels)
       for (const Pass& pass : kernel.derivation.passes) EXPECT_FALSE(pass.state.checks.empty()) << name;
-    return plan_text(c) + choices_text(c);
+    return plan_text(c) + choices_text(c, plan_target(o));
   }
   std::string folder_;
 };

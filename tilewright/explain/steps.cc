@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tilewright/driver/price.h"
+#include "tilewright/driver/choices.h"
 #include "tilewright/explain/kernel_steps.h"
 #include "tilewright/explain/unfused.h"
 #include "tilewright/expr/simplify.h"
@@ -96,7 +96,7 @@ Step definition_step(const CompiledProgram& c, const StepOptions& o) {
 }
 
 /// What shares a kernel, where there are several.
-Step kernels_step(const CompiledProgram& c) {
+Step kernels_step(const CompiledProgram& c, Target plans) {
   Step s;
   s.name = "kernels";
   s.applies = c.several();
@@ -120,7 +120,7 @@ Step kernels_step(const CompiledProgram& c) {
   }
   s.tables.push_back(table);
   Table choices{"what was compared", {"", ""}, {}, {}};
-  std::string text = choices_text(c);
+  std::string text = choices_text(c, plans);
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     const std::string line = text.substr(at, end - at);
@@ -150,7 +150,7 @@ std::vector<Step> steps_of(const CompiledProgram& c, const StepOptions& o) {
                                  : fmt::format("did you mean `{}`?", near));
   }
   std::vector<Step> steps{definition_step(c, o)};
-  if (c.several()) steps.push_back(kernels_step(c));
+  if (c.several()) steps.push_back(kernels_step(c, plan_target(o.compile)));
   for (size_t k : chosen)
     for (Step& s : KernelSteps(c, k, o).run()) steps.push_back(std::move(s));
   return steps;
