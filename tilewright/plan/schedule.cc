@@ -44,7 +44,8 @@ class ScheduleParser {
            "write one, such as `stream j=128`, or give no schedule for the default plans");
     // What a default says of a stream does not hold for a resident axis.
     if (plan_.resident && !clauses_.count("bounds")) plan_.bounds = BoundsBy::None;
-    if (plan_.resident && !clauses_.count("split")) plan_.split = 0;
+    // How the stream is cut is said as a whole.
+    if ((plan_.resident || clauses_.count("stream")) && !clauses_.count("split")) plan_.split = 0;
     check_plan(p_, d_, plan_, [&](const std::string& clause) {
       const auto it = clauses_.find(clause);
       return it == clauses_.end() ? Span{source_, begin_, end_} : it->second.span;

@@ -181,8 +181,10 @@ Verifier::Value Verifier::expression_node(const Syntax& s, Scope& scope) {
       const Value v = expression(*s.args[0], scope);
       const bool literal = s.args[0]->kind == Syntax::Kind::Number || s.args[0]->kind == Syntax::Kind::Inf;
       const ValueType type = arithmetic(v.type, v.type);
-      if (!literal) return {-v.expr, type};
-      if (const auto r = v.expr.rational()) return {Expr(-*r), type};
+      const auto r = v.expr.rational();
+      // -0 is no literal of its own: it stays a negation, which prints as it was written.
+      if (!literal || (r && *r == Rational(0))) return {-v.expr, type};
+      if (r) return {Expr(-*r), type};
       return {real_literal(-*v.expr.number()), type};
     }
     case Syntax::Kind::Binary: return binary(s, scope);
