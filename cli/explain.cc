@@ -71,6 +71,7 @@ void add_explain(CLI::App& app, int& status) {
   add_program(*verb, o->program);
   add_schedule(*verb, o->program);
   add_machine(*verb, o->machine, "this-cpu");
+  add_inputs(*verb, o->program);
   verb->add_flag("--no-run", o->no_run, "leave the measured time out");
   add_integer(
       *verb, "--repeat", [o](int64_t n) { o->program.repeat = static_cast<int>(n); }, 1, 1000000, 10,
@@ -91,8 +92,8 @@ void add_explain(CLI::App& app, int& status) {
   verb->callback([o, verb, &status] {
     status = [&] {
       if (!o->html.empty()) check_writable("--html", o->html);
-      expect_effect(*verb, "--repeat", !o->no_run, "--no-run leaves the runs out");
-      expect_effect(*verb, "--threads", !o->no_run, "--no-run leaves the runs out");
+      for (const char* option : {"--repeat", "--threads", "--param", "--input", "--seed"})
+        expect_effect(*verb, option, !o->no_run, "--no-run leaves the runs out");
       Target target = Target::Cpu;
       const MachineFile machine = chosen_machine(o->machine, "this-cpu", target);
       std::string about;
