@@ -10,6 +10,7 @@
 #include "tilewright/explain/formula.h"
 #include "tilewright/explain/sketch.h"
 #include "tilewright/explain/unfused.h"
+#include "tilewright/search/rank.h"
 
 namespace tilewright::explain {
 
@@ -134,6 +135,8 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
   for (const auto& [axis, n] : o.sizes) sizes.push_back(fmt::format("{}={}", axis, n));
   e.sizes = fmt::format("{}", fmt::join(sizes, " "));
 
+  const MachineFile machine = with_rates(o.machine);
+  const bool typical = !o.machine.gpu && !o.machine.fma_f32;
   PageSection cost{"cost", "", {}};
   std::optional<double> moved = 0.0, seconds = 0.0;
   bool known = true;  // every size
@@ -156,7 +159,7 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
     cost.lines.push_back({"M" + of, f.text(peak), text(m)});
     moved = moved && h ? std::optional<double>(*moved + *h) : std::nullopt;
     if (complete(planned.model, values)) {
-      const Prediction p = predict(planned.model, o.machine, values);
+      const Prediction p = predict(planned.model, machine, values);
       seconds = seconds && p.serial > 0 ? std::optional<double>(*seconds + p.predicted) : std::nullopt;
       if (std::find(bound.begin(), bound.end(), p.bound_by) == bound.end()) bound.push_back(p.bound_by);
     } else {
@@ -200,14 +203,16 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
     time.lines.push_back({"measured", measured.why_not, "not run"});
   if (seconds && *seconds > 0) {
     e.predicted = *seconds * 1000;
-    time.lines.push_back({"predicted", fmt::format("{}, bound by {}", o.machine.name, listed(bound)),
-                          milliseconds(*seconds * 1000)});
+    time.lines.push_back(
+        {"predicted",
+         fmt::format(
+             "{}, bound by {}{}", o.machine.name, listed(bound),
+             typical ? "; by typical rates: `hardware calibrate` measures those of this machine" : ""),
+         milliseconds(*seconds * 1000)});
   } else {
     time.lines.push_back({"predicted",
                           !known ? "sizes are missing"
-                                 : fmt::format("{} has no rates: `tilewright hardware calibrate "
-                                               "--output this.toml`, then --machine this.toml",
-                                               o.machine.name),
+                                 : fmt::format("{} has no rates for what the kernels do", o.machine.name),
                           "unknown"});
   }
   e.sections.push_back(time);
