@@ -201,6 +201,10 @@ CpuTime CpuTimer::of(const Integers& given) const {
   CpuTime t;
   double again = 0, starts = 0;
   Bindings smooth = values;
+  // No block holds more than there is: a smooth formula of tiles longer than their axes would count less than an array once.
+  for (const auto& [axis, block] : m_.symbols.block)
+    if (const auto size = values.find(axis.size()); size != values.end() && smooth.count(block))
+      smooth[block] = std::max(1.0, std::min(smooth.at(block), double(size->second)));
   for (size_t n = 0; n < m_.visits.size() && n < visits.size(); ++n)
     if (auto it = m_.symbols.visited.find(m_.visits[n].loop); it != m_.symbols.visited.end())
       smooth[it->second] = visits[n].all > 0 ? visits[n].elements / visits[n].all : 0;
