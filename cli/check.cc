@@ -24,7 +24,8 @@ void add_check(CLI::App& app, int& status) {
     status = [&] {
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
-      const CompileOptions options = compile_options(*o, p);
+      CompileOptions options = compile_options(*o, p);
+      options.recall = true;
       expect_effects(*verb, *o, options.target);
       const SessionOptions s = session_options(*o, p, sizes);
       Session session = make_session(p, options, s);

@@ -39,6 +39,11 @@ class KeptAttempts : public ::testing::Test {
       for (const Pass& pass : kernel.derivation.passes) EXPECT_FALSE(pass.state.checks.empty()) << name;
     return plan_text(c) + choices_text(c, plan_target(o));
   }
+  static std::vector<std::string> names(const std::vector<Sym>& axes) {
+    std::vector<std::string> all;
+    for (Sym a : axes) all.push_back(a.name());
+    return all;
+  }
   std::string folder_;
 };
 
@@ -85,6 +90,57 @@ TEST_F(KeptAttempts, RefusalsKeepTheirText) {
   const auto found = Attempts(p, {}).find(p);
   ASSERT_TRUE(found && found->refusal);
   EXPECT_EQ(found->refusal->diagnostics().at(0).what, "too wide");
+}
+
+TEST_F(KeptAttempts, RecallMakesTheSameKernels) {
+  size_t several = 0, kernels = 0;
+  for (const auto& entry : fs::directory_iterator(std::string(TW_SOURCE_DIR) + "/examples")) {
+    if (entry.path().extension() != ".tw") continue;
+    const std::string path = entry.path().string();
+    const Program p = load_program(path);
+    for (Target target : {Target::Cpu, Target::Interp, Target::Cuda}) {
+      CompileOptions o;
+      o.target = target;
+      CompiledProgram first;
+      try {
+        first = compile_program(p, o);
+      } catch (const UserError&) {
+        continue;  // that target refuses it
+      }
+      o.recall = true;
+      const CompiledProgram again = compile_program(p, o);
+      // A kernel that the mapping refuses is not kept: the stage that refuses it says so.
+      if (!again.recalled && target == Target::Cuda) continue;
+      ASSERT_TRUE(again.recalled) << path << " " << name(target);
+      ASSERT_EQ(again.kernels.size(), first.kernels.size()) << path;
+      EXPECT_EQ(plan_text(again), plan_text(first)) << path;
+      for (size_t k = 0; k < first.kernels.size(); ++k) {
+        const Compilation &x = again.kernels[k], &y = first.kernels[k];
+        ASSERT_EQ(x.plans.size(), y.plans.size()) << path;
+        for (size_t n = 0; n < x.plans.size(); ++n)
+          EXPECT_EQ(names(x.plans[n].plan.whole), names(y.plans[n].plan.whole)) << path;
+        EXPECT_EQ(x.derivation.passes.size(), y.derivation.passes.size()) << path;
+      }
+      several += first.several();
+      kernels += first.kernels.size();
+    }
+  }
+  EXPECT_GT(several, 20u);
+  EXPECT_GT(kernels, 150u);
+}
+
+TEST_F(KeptAttempts, NothingIsRecalledWhereSomethingIsAskedFor) {
+  const Program p = load_program(std::string(TW_SOURCE_DIR) + "/examples/attention_block.tw");
+  CompileOptions o;
+  o.recall = true;
+  EXPECT_FALSE(compile_program(p, o).recalled);  // nothing is kept yet
+  EXPECT_TRUE(compile_program(p, o).recalled);
+  CompileOptions scheduled = o;
+  scheduled.schedule = plan_text(compile_program(p, o));
+  EXPECT_FALSE(compile_program(p, scheduled).recalled);
+  CompileOptions other = o;
+  other.target = Target::Interp;
+  EXPECT_FALSE(compile_program(p, other).recalled);
 }
 
 TEST_F(KeptAttempts, DamagedEntriesAndAnAbsentCacheAreNoAnswers) {

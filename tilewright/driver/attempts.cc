@@ -10,6 +10,8 @@ namespace tilewright {
 namespace {
 
 std::string key_of(const Program& part) { return content_key({print(part)}); }
+std::string kept_key(const Program& part) { return "kept " + key_of(part); }
+const char* const start_key = "start";
 
 }  // namespace
 
@@ -61,6 +63,31 @@ void Attempts::add(const Program& part, const Attempt& a) {
             {"bytes", a.price.bytes},           {"products", a.price.products},
             {"operations", a.price.operations}, {"total", a.price.total},
             {"kernels", a.price.kernels}};
+}
+
+std::optional<Attempts::Kept> Attempts::kept(const Program& part) const {
+  if (known_.empty()) return std::nullopt;
+  const auto it = known_.find(kept_key(part));
+  if (it == known_.end() || !it->second.is_object()) return std::nullopt;
+  return Kept{it->second.value("stream", ""), it->second.value("plans", "")};
+}
+
+void Attempts::add(const Program& part, const Kept& k) {
+  if (key_.empty()) return;
+  changed_ = true;
+  known_[kept_key(part)] = {{"stream", k.stream}, {"plans", k.plans}};
+}
+
+std::optional<Start> Attempts::start() const {
+  const auto it = known_.find(start_key);
+  if (it == known_.end() || !it->second.is_boolean()) return std::nullopt;
+  return it->second.get<bool>() ? Start::OneKernel : Start::Rules;
+}
+
+void Attempts::add(Start start) {
+  if (key_.empty()) return;
+  changed_ = true;
+  known_[start_key] = start == Start::OneKernel;
 }
 
 void Attempts::keep() const {

@@ -17,6 +17,15 @@ class Attempts {
   /// The answer for a part, if it is known. A refusal has its text without a position.
   std::optional<Attempt> find(const Program& part) const;
   void add(const Program& part, const Attempt& a);
+  /// The kernel that a part, or the whole program, became: what it streams over and its plans as text.
+  struct Kept {
+    std::string stream, plans;
+  };
+  std::optional<Kept> kept(const Program& part) const;
+  void add(const Program& part, const Kept& k);
+  /// How the search began; nullopt where no program has been kept. OneKernel with kept() of the whole program: it ended there.
+  std::optional<Start> start() const;
+  void add(Start start);
   /// Writes what was added: once the program has been compiled, so that every kept answer led to kernels.
   void keep() const;
 

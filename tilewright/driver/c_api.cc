@@ -109,6 +109,7 @@ tw_kernel* tw_compile(const char* source, const char* target, const char* schedu
     if (source == nullptr) mistake("no program was given", "pass the text of a .tw program");
     CompileOptions o;
     o.target = parse_target(target);
+    o.recall = true;
     o.schedule = schedule == nullptr ? "" : schedule;
     const Program p = parse_program(std::make_shared<SourceText>(SourceText{"<program>", source}),
                                     parse_overrides(overrides));

@@ -81,22 +81,18 @@ class ProgramCompiler {
   }
 
   CompiledProgram run() {
+    if (std::optional<CompiledProgram> kept = recall()) return std::move(*kept);
     Forced forced;
     if (sections_.sectioned()) forced = forced_by(elaborate_for(out_.program, options_), sections_);
     const bool one = forced.store.empty() && single();
     if (one && asks_for_one()) return std::move(out_);
     const auto begin = std::chrono::steady_clock::now();
     const Program elaborated = elaborate_for(out_.program, options_);
-    std::optional<Attempts> known;  // read where something is attempted
+    const Attempting attempting = [&](const Program& part) {
+      return brief_ ? remembered(known(elaborated), part) : attempt(part);
+    };
     try {
-      out_.partition = partition(
-          elaborated, forced,
-          [&](const Program& part) {
-            if (!brief_) return attempt(part);
-            if (!known) known.emplace(elaborated, options_);
-            return remembered(*known, part);
-          },
-          one ? Start::OneKernel : Start::Rules);
+      out_.partition = partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules);
     } catch (const UserError& e) {
       if (!sections_.fuse.empty()) throw refused_fusion(e);
       give_up(e);
@@ -109,7 +105,7 @@ class ProgramCompiler {
       if (!sections_.kernels.empty()) throw not_several();
       out_.partition.parts.clear();
       out_.partition.arrays.clear();
-      if (known) known->keep();
+      keep(Start::OneKernel);
       return std::move(out_);
     }
     if (one) out_.whole = std::move(out_.kernels.front());
@@ -141,11 +137,89 @@ class ProgramCompiler {
       }
     }
     out_.workspaces = plan_workspaces(out_.program, out_.partition);
-    if (known) known->keep();
+    keep(one ? Start::OneKernel : Start::Rules);
     return std::move(out_);
   }
 
+  /// Writes what was found out, once the kernels are proved.
+  void write_kept() const {
+    if (known_) known_->keep();
+  }
+
  private:
+  Attempts& known(const Program& elaborated) {
+    if (!known_) known_.emplace(elaborated, options_);
+    return *known_;
+  }
+
+  bool by_default() const { return options_.schedule.empty() && !options_.stream; }
+
+  /// Notes what the kernels are, so that recall() makes them again. Plans whose text does not mean just them are not kept.
+  void keep(Start start) {
+    if (!brief_ || !by_default()) return;
+    const Program elaborated = elaborate_for(out_.program, options_);
+    known(elaborated).add(start);
+    for (const Compilation& c : out_.kernels) {
+      const std::string plans = print(c.program, c.plans);
+      try {
+        if (plans_of(c.elaborated, c.derivation, plans) != c.plans) return;
+      } catch (const UserError&) {
+        return;
+      }
+      known_->add(c.elaborated, {c.derivation.cascade.axis.name(), plans});
+    }
+  }
+
+  std::vector<GuardedPlan> plans_of(const Program& p, const Derivation& d, const std::string& text) const {
+    const auto source = std::make_shared<SourceText>(SourceText{"<kept plans>", text});
+    return parse_plans(p, d, ScheduleRange{source, 0, text.size()},
+                       default_plans(p, d, plan_target(options_)).back().plan);
+  }
+
+  /// The kernels as keep() noted them, where nothing but running them is asked for; nullopt where something is not known.
+  std::optional<CompiledProgram> recall() {
+    if (!options_.recall || !brief_ || !by_default()) return std::nullopt;
+    struct Unknown {};
+    CompiledProgram c;
+    c.program = out_.program;
+    c.recalled = true;
+    try {
+      const Program elaborated = elaborate_for(c.program, options_);
+      const std::optional<Start> start = known(elaborated).start();
+      if (!start) return std::nullopt;
+      const auto kernel = [&](const Program& part) {
+        const std::optional<Attempts::Kept> kept = known_->kept(part);
+        const Axis* axis = kept ? part.axis(kept->stream) : nullptr;
+        if (axis == nullptr) throw Unknown{};
+        Compilation k;
+        k.program = k.elaborated = part;
+        k.derivation = derive_unproved(part, axis->index);
+        k.plans = plans_of(part, k.derivation, kept->plans);
+        c.kernels.push_back(std::move(k));
+      };
+      if (*start == Start::OneKernel && known_->kept(elaborated)) {
+        kernel(elaborated);
+        c.kernels.back().program = c.program;
+        return c;
+      }
+      c.partition = partition(
+          elaborated, {},
+          [&](const Program& part) {
+            std::optional<Attempt> answer = known_->find(part);
+            if (!answer) throw Unknown{};
+            return *answer;
+          },
+          *start);
+      for (const Part& part : c.partition.parts) kernel(part.program);
+      c.workspaces = plan_workspaces(c.program, c.partition);
+      return c;
+    } catch (const Unknown&) {
+      return std::nullopt;
+    } catch (const UserError&) {
+      return std::nullopt;  // said again by the search
+    }
+  }
+
   Attempt remembered(Attempts& known, const Program& part) {
     if (auto answer = known.find(part)) return *answer;
     Attempt answer = attempt(part);
@@ -335,6 +409,7 @@ class ProgramCompiler {
   CompiledProgram out_;
   std::optional<Compilation> whole_;  ///< the program as one kernel that a stage behind the plan refuses
   std::optional<UserError> refusal_;
+  std::optional<Attempts> known_;  ///< read where something is attempted or recalled
 };
 
 std::string stored_and_fused(const CompiledProgram& c) {
@@ -385,14 +460,17 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
         throw UserError(
             out.span, fmt::format("output `{}` is an input: no kernel makes it", in.sym.name()),
             fmt::format("define a copy and make it the output: {0}_out[axes] = {0}", in.sym.name()));
+  ProgramCompiler compiler(p, o, true);
   CompiledProgram c = [&] {
     try {
-      return ProgramCompiler(p, o, true).run();
+      return compiler.run();
     } catch (const ProgramCompiler::AcceptedInPart&) {
       return ProgramCompiler(p, o, false).run();
     }
   }();
+  if (c.recalled) return c;
   for (Compilation& kernel : c.kernels) prove(kernel);
+  compiler.write_kept();
   return c;
 }
 

@@ -12,10 +12,11 @@ struct CompiledProgram {
   Program program;  ///< as parsed
   /// In the order in which they run. That of a program of one kernel holds the program itself; else each holds a part.
   std::vector<Compilation> kernels;
-  Partition partition;               ///< without parts where the program is one kernel
+  Partition partition;  ///< without parts where the program is one kernel
   std::optional<Compilation>
       whole;  ///< as one kernel, where that is accepted and several cost less; not proved, since it is not run
   WorkspacePlan workspaces;
+  bool recalled = false;         ///< kernels that this build made and proved before (CompileOptions::recall)
   std::vector<PassTime> before;  ///< passes over the whole program
   bool parted() const { return !partition.parts.empty(); }
   bool several() const { return kernels.size() > 1; }

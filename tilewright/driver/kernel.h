@@ -39,6 +39,9 @@ struct CompileOptions {
   Target mapping = Target::Cuda;  ///< InterpMapped: whose mapping runs (Cuda or Cpu)
   Sym stream;                     ///< streamed axis; null: the first candidate
   bool host_steps = true;         ///< may the host look at arrays before a launch? (never for Target::Cuda)
+  /// Kernels are there to run: what this build made and proved before of the same program is taken from the cache, without the choices that
+  /// led to it, built tiles and State.checks.
+  bool recall = false;
 };
 
 /// The machine whose plans a target uses by default: the interpreters run a GPU's plans unless told otherwise.

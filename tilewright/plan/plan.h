@@ -27,6 +27,7 @@ struct Cut {
   Sym axis;
   int64_t block = 1;  ///< elements of one block (level 1)
   int64_t piece = 0;  ///< elements of one piece (level 2); 0: same as block
+  bool operator==(const Cut&) const = default;
 };
 
 enum class Guard : uint8_t { Always, Moved, Threshold, Speculative };
@@ -48,6 +49,7 @@ struct Plan {
   int loaders = 0, computers = 1;
   Guard guard = Guard::Always;
   BoundsBy bounds = BoundsBy::None;
+  bool operator==(const Plan&) const = default;
 };
 
 enum class Target : uint8_t { Interp, InterpMapped, Cpu, Cuda };
@@ -57,11 +59,13 @@ const char* name(Target t);
 struct SizeClass {
   std::vector<std::pair<Sym, int64_t>> at_most;
   bool admits(const Sizes& sizes) const;
+  bool operator==(const SizeClass&) const = default;
 };
 
 struct GuardedPlan {
   SizeClass when;
   Plan plan;
+  bool operator==(const GuardedPlan&) const = default;
 };
 
 /// Schedule text -> plan; what is not said is filled in from `defaults`. UserError with a caret in the text: unknown axis (nearest named), an axis that
