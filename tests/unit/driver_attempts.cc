@@ -98,16 +98,17 @@ TEST_F(KeptAttempts, RecallMakesTheSameKernels) {
     if (entry.path().extension() != ".tw") continue;
     const std::string path = entry.path().string();
     const Program p = load_program(path);
-    for (Target target : {Target::Cpu, Target::Interp, Target::Cuda}) {
+    for (Target target : {Target::Cpu, Target::Cuda}) {
       CompileOptions o;
       o.target = target;
+      o.recall = true;
       CompiledProgram first;
       try {
         first = compile_program(p, o);
       } catch (const UserError&) {
         continue;  // that target refuses it
       }
-      o.recall = true;
+      ASSERT_FALSE(first.recalled) << path;
       const CompiledProgram again = compile_program(p, o);
       // A kernel that the mapping refuses is not kept: the stage that refuses it says so.
       if (!again.recalled && target == Target::Cuda) continue;
@@ -125,8 +126,8 @@ TEST_F(KeptAttempts, RecallMakesTheSameKernels) {
       kernels += first.kernels.size();
     }
   }
-  EXPECT_GT(several, 20u);
-  EXPECT_GT(kernels, 150u);
+  EXPECT_GT(several, 15u);
+  EXPECT_GT(kernels, 100u);
 }
 
 TEST_F(KeptAttempts, NothingIsRecalledWhereSomethingIsAskedFor) {
@@ -140,6 +141,9 @@ TEST_F(KeptAttempts, NothingIsRecalledWhereSomethingIsAskedFor) {
   EXPECT_FALSE(compile_program(p, scheduled).recalled);
   CompileOptions other = o;
   other.target = Target::Interp;
+  for (int k = 0; k < 2; ++k) EXPECT_FALSE(compile_program(p, other).recalled);
+  other = o;
+  other.recall = false;
   EXPECT_FALSE(compile_program(p, other).recalled);
 }
 

@@ -152,11 +152,15 @@ class ProgramCompiler {
     return *known_;
   }
 
-  bool by_default() const { return options_.schedule.empty() && !options_.stream; }
+  /// Are kernels to run, by default plans? Interpreters compile nothing, so that a start is a small part of a run.
+  bool recalls() const {
+    return options_.recall && brief_ && options_.schedule.empty() && !options_.stream &&
+           (options_.target == Target::Cpu || options_.target == Target::Cuda);
+  }
 
   /// Notes what the kernels are, so that recall() makes them again. Plans whose text does not mean just them are not kept.
   void keep(Start start) {
-    if (!brief_ || !by_default()) return;
+    if (!recalls()) return;
     const Program elaborated = elaborate_for(out_.program, options_);
     known(elaborated).add(start);
     for (const Compilation& c : out_.kernels) {
@@ -178,7 +182,7 @@ class ProgramCompiler {
 
   /// The kernels as keep() noted them, where nothing but running them is asked for; nullopt where something is not known.
   std::optional<CompiledProgram> recall() {
-    if (!options_.recall || !brief_ || !by_default()) return std::nullopt;
+    if (!recalls()) return std::nullopt;
     struct Unknown {};
     CompiledProgram c;
     c.program = out_.program;
