@@ -6,12 +6,13 @@
 //     memory with its ring. A product of two 16-bit arrays is cut into 256 rows by 128 columns, four pieces, with chunks of 64 in four stages;
 //     other sums of their products without points take 128 rows by 256 columns, shared among the results, with chunks of 64 in three. More rows than 8192
 //     (1024 where features are few) of a stream of exponentials are cut into 192 for three groups (three_groups below). On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
-//     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below); few rows have plans of their own.
+//     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below), wider where factors are made; few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
 //     Rows that nothing but a row of weights is read beside are one vector by chunks of 1024.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU (speculative, threshold, always), and always on a CPU, where the repair rides on the product.
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "tilewright/hardware/machine.h"
@@ -192,9 +193,23 @@ struct ProductTile {
   int64_t lanes, rows, chunk;
 };
 
+/// Is a factor of a sum of products made of several values, or of a code of eight bits, anew for each block of the columns?
+bool makes_factors(const Program& p, const AxisRoles& roles, const Derivation& d) {
+  for (Sym t : roles.streamed_inputs)
+    if (is_float(p.input(t)->dtype) && bytes(p.input(t)->dtype) == 1) return true;
+  const std::function<bool(Expr)> product = [&](Expr e) {
+    return e.is(Op::Mul) ? std::all_of(e->args.begin(), e->args.end(), product) : e.is(Op::Read);
+  };
+  return std::any_of(d.passes.begin(), d.passes.end(), [&](const Pass& pass) {
+    return std::any_of(pass.state.components.begin(), pass.state.components.end(), [&](const Component& c) {
+      return c.combine == Reducer::Sum && tensors_read(c.lift).size() > 1 && !product(c.lift);
+    });
+  });
+}
+
 /// The larger, the more often a packed element is used and the fewer times accumulators are read back.
-ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_axis, int64_t width,
-                         bool tiles) {
+ProductTile product_tile(const Program& p, const AxisRoles& roles, const Derivation& d, Sym lanes_axis,
+                         int64_t width, bool tiles) {
   int64_t results = 0, packed = 0;
   for (const Pass& pass : d.passes)
     for (const Component& c : pass.state.components)
@@ -203,6 +218,8 @@ ProductTile product_tile(const AxisRoles& roles, const Derivation& d, Sym lanes_
   ProductTile t{12, 384, 256};
   if (has_points(d))
     t = {18, 192, 256};  // what is multiplied is made of both operands' tiles: each is copied
+  else if (makes_factors(p, roles, d) && !tiles)
+    t = {24, 192, 128};  // wide, since each block of columns makes them again
   else if (tiles)
     t = {24, 384, 256};
   const int64_t element = tiles ? 2 : 4, most = tiles ? kTileTiles : kCpuTiles;
@@ -295,7 +312,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   const Machine cpu = this_cpu();
   const int64_t lanes = std::max<int64_t>(1, cpu.vector.bytes / 4);
   const bool tiles = !gpu && by_tile_registers(p, roles, cpu);
-  const ProductTile product = product_tile(roles, d, product_lanes, lanes, tiles);
+  const ProductTile product = product_tile(p, roles, d, product_lanes, lanes, tiles);
   int64_t rows_of_block = 6 * lanes;
   if (tiles) {
     int64_t kept = 0;  // bytes a row
