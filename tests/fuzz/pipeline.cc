@@ -6,6 +6,7 @@
 // TILEWRIGHT_FUZZ_PROGRAMS  number of programs (a fixed number by default)
 // TILEWRIGHT_FUZZ_SEED      seed of the first; program k has seed + k
 // TILEWRIGHT_FUZZ_CPU=1     also compiles and runs each program for this CPU
+// TILEWRIGHT_FUZZ_CUDA=1    also on a GPU, which refuses more
 // TILEWRIGHT_FUZZ_STRICT=1  a fault that an internal check stopped fails the run
 // TILEWRIGHT_FUZZ_VERBOSE=1 prints each refusal and each program that was stopped
 #include <fmt/format.h>
@@ -128,10 +129,11 @@ int main_of(const std::vector<std::string>& folders) {
   const bool verbose = number_from("TILEWRIGHT_FUZZ_VERBOSE", 0);
   std::vector<Target> targets = {Target::Interp};
   if (number_from("TILEWRIGHT_FUZZ_CPU", 0)) targets.push_back(Target::Cpu);
+  if (number_from("TILEWRIGHT_FUZZ_CUDA", 0)) targets.push_back(Target::Cuda);
   fmt::print("{} programs from seed {}\n", programs, seed);
   std::fflush(stdout);
   signal(SIGALRM, on_alarm);
-  int counts[4] = {0, 0, 0, 0};
+  int counts[4] = {0, 0, 0, 0}, refused_by_gpu = 0;
   for (uint64_t k = 0; k < programs; ++k) {
     const Generated g = Generator(seed + k).program();
     const std::string shown = fmt::format("seed {}, r={} j={}, schedule \"{}\"\n{}", seed + k,
@@ -150,7 +152,10 @@ int main_of(const std::vector<std::string>& folders) {
       }
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       alarm(0);
-      ++counts[int(r.outcome)];
+      if (target == Target::Cuda && r.outcome == Outcome::Refused)
+        ++refused_by_gpu;
+      else
+        ++counts[int(r.outcome)];
       if (r.outcome == Outcome::Wrong) fmt::print("WRONG on {}: {}\n{}\n", name(target), r.message, shown);
       if (r.outcome == Outcome::Stopped)
         fmt::print("stopped: {}{}\n", r.message,
@@ -163,6 +168,7 @@ int main_of(const std::vector<std::string>& folders) {
   }
   fmt::print("{} right, {} refused, {} stopped by internal checks, {} wrong\n", counts[0], counts[1],
              counts[2], counts[3]);
+  if (targets.back() == Target::Cuda) fmt::print("{} more refused by the GPU target\n", refused_by_gpu);
   if (counts[0] < 3 * (counts[1] + counts[2])) {
     fmt::print("too few run for the comparison to mean much\n");
     return 1;
