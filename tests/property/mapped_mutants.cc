@@ -329,5 +329,35 @@ TEST(MappedMutants, OfLayernormIntoAProduct) {
   EXPECT_GE(kinds(m), 10);
 }
 
+TEST(MappedMutants, OfKeysNormalisedBeside) {
+  const Compiled c =
+      compile_file("examples/qknorm_gqa.tw",
+                   "group b=1, k=1, g=1, i=64; stream j=16; keep Q; stages 2; roles 1+1; guard speculative",
+                   {.literal_sizes = {{"d", 16}, {"e", 16}}});
+  const MappedRun run(c, {{"b", 1}, {"k", 1}, {"g", 1}, {"i", 40}, {"j", 120}}, LayoutClass::Aligned);
+  ASSERT_EQ(run.mapped().kernels[0].roles.size(), 3u);
+  Mutants m(run);
+  m.expect_sound();
+  rings(m, false);
+  bulk_copies(m);
+  threads_of_a_role(m, 0, 0);
+  show(m);
+  EXPECT_GE(kinds(m), 10);
+}
+
+TEST(MappedMutants, OfOperandsMadeAhead) {
+  const Compiled c =
+      compile_file("examples/rmsnorm_matmul.tw", "group r=64, n=16; stream c=16; stages 2; roles 1+1",
+                   {.literal_sizes = {{"c", 96}}});
+  const MappedRun run(c, {{"r", 40}, {"n", 16}}, LayoutClass::Aligned);
+  Mutants m(run);
+  m.expect_sound();
+  rings(m, false);
+  products(m);
+  bulk_copies(m);
+  show(m);
+  EXPECT_GE(kinds(m), 20);
+}
+
 }  // namespace
 }  // namespace tilewright::testing::mapped_mutants_test

@@ -2,9 +2,12 @@
 // several adversaries; refusals by name.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
+#include "tests/support/compiled.h"
+#include "tests/support/mapped_run.h"
 #include "tests/support/tile_samples.h"
 #include "tilewright/map/interpreter.h"
 #include "tilewright/map/mapped.h"
@@ -170,6 +173,52 @@ TEST(MapSm90, RankOneRepairsOfAnAccumulator) {
                                                            : t == DType::f16 ? 0.2
                                                                              : 1.5)
         << name(t);
+  }
+}
+
+template <class T>
+int count(const Ops& ops) {
+  int n = 0;
+  for_each_op(ops, [&](const MappedOp& op) { n += std::holds_alternative<T>(op.node); });
+  return n;
+}
+
+TEST(MapSm90, TilesWithoutRowsAreMadeBeside) {
+  for (const char* schedule :
+       {"group b=1, k=1, g=1, i=128/64; stream j=32; keep Q; stages 2; roles 1+2; guard speculative",
+        "group b=1, k=1, g=1, i=192/64; stream j=48; keep Q; stages 3; roles 1+3; guard always"}) {
+    const Compiled c = compile_file("examples/qknorm_gqa.tw", schedule);
+    const MappedRun run(c, {{"b", 1}, {"k", 1}, {"g", 2}, {"i", 70}, {"j", 150}}, LayoutClass::Aligned);
+    const MappedKernel& k = run.mapped().kernels[0];
+    ASSERT_EQ(k.roles.size(), 3u);
+    EXPECT_EQ(k.roles[1].threads + k.roles[2].threads, 128);
+    EXPECT_EQ(k.roles[1].registers, k.roles[2].registers);
+    const bool computed = std::any_of(k.buffers.begin(), k.buffers.end(), [](const Buffer& b) {
+      return b.space == Space::Registers && b.axes.size() == 1 && b.axes[0].name() == "j";
+    });
+    EXPECT_FALSE(computed) << "a tile of keys alone is in the registers of all";
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
+  }
+}
+
+TEST(MapSm90, RegisterTilesComeThroughRings) {
+  for (const char* program : {"examples/rmsnorm_matmul.tw", "examples/layernorm_matmul.tw"}) {
+    const Compiled c = compile_file(program, "group r=128/64, n=64; stream c=64; stages 2; roles 1+2",
+                                    {.literal_sizes = {{"c", 320}}});
+    const MappedRun run(c, {{"r", 130}, {"n", 72}}, LayoutClass::Aligned);
+    const MappedKernel& k = run.mapped().kernels[0];
+    EXPECT_EQ(count<Copy>(k.roles[0].body), 0) << program;
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << program;
+    // The first chunk's products are in flight when the next chunk's operand is made.
+    const MappedLoop* loop = nullptr;
+    for_each_op(k.roles[0].body, [&](const MappedOp& op) {
+      if (auto* l = std::get_if<MappedLoop>(&op.node)) loop = l;
+    });
+    ASSERT_NE(loop, nullptr);
+    const auto first = [&](auto is) { return std::find_if(loop->body.begin(), loop->body.end(), is); };
+    const auto reduced = first([](const MappedOp& o) { return std::holds_alternative<ReduceOp>(o.node); });
+    const auto awaited = first([](const MappedOp& o) { return std::holds_alternative<WaitGroup>(o.node); });
+    EXPECT_LT(reduced - loop->body.begin(), awaited - loop->body.begin()) << program;
   }
 }
 

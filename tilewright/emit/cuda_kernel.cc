@@ -12,6 +12,7 @@ namespace tilewright::cuda_text {
 namespace {
 
 constexpr int64_t register_file = 65536;
+constexpr int group_threads = 128;  // that set their registers together
 
 /// `exact`: exponentials within a unit in the last place of f32, for kernels that store f32; the special function unit (2 ulp) serves narrower outputs.
 CDialect make_dialect(int real_bits, int integer_bits, bool exact) {
@@ -363,11 +364,6 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
   role_ = &r;
   groups_.clear();
   open_group_.clear();
-  if (r.registers > 0) {
-    const int64_t cap = register_file / kernel_.threads() / 8 * 8;
-    out.line(fmt::format("asm volatile(\"setmaxnreg.{}.sync.aligned.u32 {};\");",
-                         r.registers > cap ? "inc" : "dec", r.registers));
-  }
   role_is_one_thread_ = single_thread(r.body);
   if (role_is_one_thread_) {
     out.open(fmt::format("if (threadIdx.x == {})", first_thread));
@@ -408,23 +404,41 @@ std::string CudaKernel::text() {
   unpack_words(out);
   decode_grid(out);
   init_signals(out);
+  // Roles that share a group of 128 threads stand in one branch, as their registers are set together.
+  const std::vector<Role>& roles = kernel_.roles;
+  bool branches = false;
   int first = 0;
-  for (size_t k = 0; k < kernel_.roles.size(); ++k) {
-    const Role& r = kernel_.roles[k];
-    role_index_ = int(k);
-    const bool last = k + 1 == kernel_.roles.size();
-    if (kernel_.roles.size() > 1) {
-      const std::string condition = fmt::format("if (warp_of_block < {})", (first + r.threads) / 32);
-      if (k == 0)
-        out.open(condition);
-      else
-        out.chain(last ? "else" : "else " + condition);
+  for (size_t k = 0; k < roles.size();) {
+    size_t end = k;
+    int threads = 0;
+    do threads += roles[end++].threads;
+    while (end < roles.size() && threads % group_threads != 0);
+    const std::string condition = fmt::format("if (warp_of_block < {})", (first + threads) / 32);
+    if (k == 0 && end < roles.size()) {
+      branches = true;
+      out.open(condition);
+    } else if (k > 0) {
+      out.chain(end == roles.size() ? "else" : "else " + condition);
     }
-    out.line(fmt::format("// {}", r.name));
-    role(r, first, out);
-    first += r.threads;
+    if (roles[k].registers > 0) {
+      const int64_t cap = register_file / kernel_.threads() / 8 * 8;
+      out.line(fmt::format("asm volatile(\"setmaxnreg.{}.sync.aligned.u32 {};\");",
+                           roles[k].registers > cap ? "inc" : "dec", roles[k].registers));
+    }
+    for (size_t at = k; at < end; ++at) {
+      const std::string own =
+          at + 1 == end ? "" : fmt::format("if (warp_of_block < {})", (first + roles[at].threads) / 32);
+      if (at == k && !own.empty()) out.open(own);
+      if (at > k) out.chain(own.empty() ? "else" : "else " + own);
+      out.line(fmt::format("// {}", roles[at].name));
+      role_index_ = int(at);
+      role(roles[at], first, out);
+      first += roles[at].threads;
+    }
+    if (end - k > 1) out.close();
+    k = end;
   }
-  if (kernel_.roles.size() > 1) out.close();
+  if (branches) out.close();
   out.close();
   return out.text();
 }

@@ -92,6 +92,10 @@ class CudaKernel {
 
   // cuda_reduce.cc
   void reduce_sequential(const ReduceOp& o, Lines& out);  ///< axes that every thread runs through
+  // cuda_share.cc
+  void reduce_to_local(const ReduceOp& o, Lines& out);  ///< the threads of the role share the results
+  bool copies_words(const MapOp& o) const;  ///< pairs as they lie in shared memory to packed registers
+  void copy_words(const MapOp& o, Lines& out);
   void exchange(const ReduceOp& o, const std::string& partial, const Nest& nest,
                 Lines& out);  ///< among threads
   std::string combine(Reducer r, const std::string& a, const std::string& b);

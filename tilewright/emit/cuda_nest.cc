@@ -266,8 +266,9 @@ bool same_frame(const Frame& a, const Frame& b) {
 size_t CudaKernel::fusible(const Ops& list, size_t first) const {
   auto plain = [&](const MappedOp& op) {
     if (!is_element_op(op) || sequential(op, kernel_)) return false;
-    if (auto* m = std::get_if<MapOp>(&op.node)) return buffer(m->buffer).space == Space::Registers;
-    return true;
+    auto* m = std::get_if<MapOp>(&op.node);
+    if (m && copies_words(*m)) return false;
+    return buffer(m ? m->buffer : std::get<ReduceOp>(op.node).buffer).space == Space::Registers;
   };
   if (!plain(list[first])) return first + 1;
   const Element head = element_of(list[first], kernel_);
@@ -302,6 +303,9 @@ static std::vector<Expr> tangents_in(Expr e) {
 void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines& out) {
   if (auto* m = std::get_if<MapOp>(&list[first].node); m && buffer(m->buffer).space == Space::Local)
     return map_to_local(*m, out);
+  if (auto* m = std::get_if<MapOp>(&list[first].node); m && copies_words(*m)) return copy_words(*m, out);
+  if (auto* r = std::get_if<ReduceOp>(&list[first].node); r && buffer(r->buffer).space == Space::Local)
+    return reduce_to_local(*r, out);
   if (sequential(list[first], kernel_)) return reduce_sequential(std::get<ReduceOp>(list[first].node), out);
   std::vector<Sym> buffers;
   std::vector<Use> uses;

@@ -123,7 +123,8 @@ PointOp& Runner::reduce_points(RoleState& r, const ReduceOp& op, const FrameScop
   const bool in_registers = b.spec->space == Space::Registers;
   Holders holders;
   for (int k : registers) holders.add(buffers_[k], made->points.axes);
-  made->exchanged = !holders.empty() && op.across != Scope::Thread && r.spec->threads > 1;
+  // Threads that share the results of a Local tile meet in the scratch tile, where there is one.
+  made->exchanged = op.across != Scope::Thread && r.spec->threads > 1 && (!holders.empty() || op.scratch);
   if (made->exchanged && op.across > Scope::Warp && !op.scratch && r.spec->threads > 32)
     fault(Kind::Placement, r, "an exchange between warps needs a scratch tile");
   Projection to(made->points.axes, b.spec->axes, b.table.shape);

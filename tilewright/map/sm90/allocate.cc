@@ -15,7 +15,7 @@ constexpr int64_t panel_columns = 64;  // elements of 2 bytes in a row of 128 by
 constexpr int64_t panel_alignment = 1024;
 constexpr int64_t largest_box = 256;
 constexpr size_t most_map_dims = 5;
-constexpr int warps_of_group = 4;
+constexpr int warps_of_group = 4, warp_threads = 32;
 
 Sym fresh(const std::string& name, SymbolKind kind) { return Sym::fresh({.name = name, .kind = kind}); }
 
@@ -192,21 +192,34 @@ Buffer& add_local(Context& c, Sym sym, std::vector<Sym> axes, DType dtype, Layou
   return c.out.buffers.back();
 }
 
+void add_channel(Context& c, Staged& s, int slots, int full_arrivals) {
+  Channel channel;
+  channel.name = s.tile->sym.name();
+  channel.buffers = {s.tile->sym};
+  channel.slots = slots;
+  channel.full_arrivals = full_arrivals;
+  channel.empty_arrivals = warps_of_group * c.groups + (s.read_beside ? c.makers / warp_threads : 0);
+  s.channel = int(c.out.channels.size());
+  c.out.channels.push_back(channel);
+}
+
 void allocate_staged(Context& c, Staged& s) {
+  if (!s.load) {
+    std::vector<int64_t> shape;
+    for (Sym a : s.tile->axes) shape.push_back(c.extent(a));
+    Buffer& b = add_local(c, s.tile->sym, s.tile->axes, s.tile->dtype, Layout::row_major(shape),
+                          s.carried ? "made beside, from chunk to chunk" : "made beside");
+    b.slots = std::max(2, s.tile->slots);
+    add_channel(c, s, b.slots, c.makers / warp_threads);
+    return;
+  }
   make_bulk(c, s);
   Buffer& b =
       add_local(c, s.tile->sym, s.tile->axes, s.tile->dtype, staged_layout(c, s), s.tile->kept ? "kept" : "");
   b.alignment = is_panel(c, s) ? panel_alignment : s.bulk ? 128 : 16;
   if (c.loaders == 0) return;
   b.slots = s.loops.empty() ? 1 : std::max(1, s.tile->slots);
-  Channel channel;
-  channel.name = s.tile->sym.name();
-  channel.buffers = {s.tile->sym};
-  channel.slots = b.slots;
-  channel.full_arrivals = s.bulk ? int(s.pieces.size()) : warps_of_group;
-  channel.empty_arrivals = warps_of_group * c.groups;
-  s.channel = int(c.out.channels.size());
-  c.out.channels.push_back(channel);
+  add_channel(c, s, b.slots, s.bulk ? int(s.pieces.size()) : warps_of_group);
 }
 
 /// Tiles made in shared memory are contiguous as the widest tile they are made from, or along their last axis.
@@ -352,6 +365,7 @@ void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
 
 void allocate(Context& c) {
   for (Staged& s : c.staged) allocate_staged(c, s);
+  allocate_beside(c);
   for (Made& m : c.made) allocate_made(c, m);
   for (Product& p : c.products) {
     allocate_scratch(c, p);
@@ -377,15 +391,15 @@ void check_shared(const Context& c) {
 Role loading_role(Context& c) {
   Role role;
   role.name = "load";
-  role.threads = role.group = 128;
+  role.threads = role.group = 128 - c.makers;
   for (const Staged& s : c.staged)
     if (s.loops.empty()) load_tile(c, s, {}, role.body);
   c.loop_total.clear();
   for (const Loop* loop : c.loops) {
-    const bool any = std::any_of(c.staged.begin(), c.staged.end(), [&](const Staged& s) {
-      return std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
-    });
-    if (!any) continue;
+    const auto loads = [&](const Staged& s) {
+      return s.load && std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
+    };
+    if (std::none_of(c.staged.begin(), c.staged.end(), loads)) continue;
     for (const SegmentVars& segment : c.segments(*loop, role.body)) {
       if (segment.empty) continue;
       const Sym counter = c.axis(loop->axis).counter;
@@ -393,7 +407,7 @@ Role loading_role(Context& c) {
       const Position at{loop, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)),
                         segment.masked};
       for (const Staged& s : c.staged)
-        if (std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end()) load_tile(c, s, at, ops.body);
+        if (loads(s)) load_tile(c, s, at, ops.body);
       role.body.push_back({ops, {}});
     }
   }

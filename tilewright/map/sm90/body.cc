@@ -49,7 +49,7 @@ Statements BodyBuilder::unstaged(const Body& body) const {
   for (const Stmt& s : body) {
     auto* load = std::get_if<Load>(&s.node);
     const Staged* staged = load ? c_.find_staged(load->tile) : nullptr;
-    if (!staged || staged->channel < 0) list.push_back(&s);
+    if ((!staged || staged->channel < 0) && !c_.beside.count(&s)) list.push_back(&s);
   }
   return list;
 }
@@ -129,6 +129,13 @@ void BodyBuilder::statements(const Statements& list, const Position& at, RingSta
       after(group, k + group.size());
     } else {
       before(group);
+      if (!at.loop && !std::holds_alternative<Loop>(list[k]->node)) {
+        for (Sym t : tiles_read(c_, *list[k])) {
+          const Staged* staged = c_.find_staged(t);
+          if (staged && staged->carried && finals_.insert(t).second)
+            out.push_back({Wait{staged->channel, true, c_.use(*staged, at)}, {}});
+        }
+      }
       statement(*list[k], at, out);
       after(group, k + 1);
     }
@@ -372,7 +379,7 @@ void BodyBuilder::loop(const Loop& s, Ops& out) {
     return;
   }
   for (const SegmentVars& segment : c_.segments(s, out)) {
-    if (segment.empty || pipelined(s, segment, out)) continue;
+    if (segment.empty || pipelined(s, segment, out) || made_ahead(s, segment, out)) continue;
     MappedLoop ops{axis.counter, segment.lo, segment.hi, {}};
     body(s.body,
          Position{&s, Expr(axis.counter), sum_of(segment.before, simplify(Expr(axis.counter) - segment.lo)),

@@ -20,6 +20,7 @@ class BodyBuilder {
  public:
   explicit BodyBuilder(Context& c) : c_(c) {}
   Ops run();
+  Ops making();  ///< body of the making role (beside.cc)
 
  private:
   void body(const Body& statements, const Position& at, Ops& out);
@@ -38,11 +39,17 @@ class BodyBuilder {
   void multiply_by_fma(const Dot& s, const Position& at, bool masked_operand, Ops& out);
   void multiply_now(const Statements& dots, const Position& at, Ops& out);
   void tested(const Dot& s, const Position& at, Ops& out);
+  // beside.cc
+  void make_chunk(const Loop& s, const Position& at, Ops& out);
+  void make_tile(const Stmt& s, const Position& at, Ops& out);
+  void publish(const Staged& s, Expr use, const Position& at, Ops& out);
   // pipeline.cc
   bool pipelined(const Loop& s, const SegmentVars& segment, Ops& out);
   bool accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list, Ops& out);
+  bool made_ahead(const Loop& s, const SegmentVars& segment, Ops& out);
+  bool adds_alone(const Stmt& s, const std::set<Sym>& results) const;
 
-  Statements unstaged(const Body& body) const;  ///< without loads that the loading role does
+  Statements unstaged(const Body& body) const;  ///< without what the loading and the making role do
   std::set<Sym> rings(const Statements& list,
                       const Loop* loop) const;  ///< ring tiles that the statements read
   void wait(const std::set<Sym>& tiles, const Position& at, Ops& out);
@@ -62,6 +69,7 @@ class BodyBuilder {
 
   Context& c_;
   std::map<Sym, Sym> copies_;  ///< register tile → its copy in shared memory
+  std::set<Sym> finals_;       ///< carried tiles whose last use was awaited
 };
 
 /// The narrowest scope of threads that must take the same branch around the ops.

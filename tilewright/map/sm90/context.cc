@@ -95,6 +95,10 @@ Frame Context::frame(const Position& at, const std::vector<Sym>& with_extent) co
 
 Expr Context::use(const Staged& s, const Position& at) const {
   if (s.loops.empty()) return Expr(0);
+  if (s.carried && !at.loop) {
+    auto total = loop_total.find(s.loops[0]);
+    return total == loop_total.end() ? Expr(0) : total->second;
+  }
   TW_CHECK(at.loop, "a streamed tile outside of its loop");
   Expr use = at.ordinal;
   for (const Loop* l : s.loops) {
@@ -133,7 +137,9 @@ std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops) {
           std::any_of(loop.segments.begin() + long(k) + 1, loop.segments.end(),
                       [](const Segment& later) { return simplify(later.lo) != simplify(later.hi); });
       const bool later_loop = !loops.empty() && loops.back() != &loop;
-      if (rest || later_loop)
+      const bool carries = std::any_of(staged.begin(), staged.end(),
+                                       [&](const Staged& x) { return x.carried && x.loops[0] == &loop; });
+      if (rest || later_loop || carries)
         before =
             define(fmt::format("{}_before{}", axis_name, k + 1), sum_of(before, max(Expr(0), v.hi - v.lo)));
     }

@@ -2,11 +2,13 @@
 //   survey()            what is staged in shared memory, which products there are, how axes lie on threads
 //   allocate()          buffers, rings, channels, tensor maps
 //   loading_role()      copies into rings
+//   making_role()       tiles without rows, into rings
 //   computing_role()    statements to ops, waits, pipelines
 //   collect_arguments() what the ops read
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 
 #include "tilewright/map/mapped.h"
 #include "tilewright/map/sm90/distribution.h"
@@ -50,11 +52,14 @@ struct Made {
 /// A tile at Level::Shared.
 struct Staged {
   const Tile* tile = nullptr;
-  const Load* load = nullptr;
+  const Load* load = nullptr;      ///< null: made beside
   std::vector<const Loop*> loops;  ///< that load it; empty: loaded once
   bool tensor_core = false;        ///< some product reads it through the asynchronous proxy
   bool bulk = false;               ///< copied by the bulk copy engine
   int channel = -1;                ///< −1: the computing threads copy it themselves
+  bool read_beside = false;        ///< the making role reads it
+  bool carried = false;  ///< made beside from chunk to chunk: use u of the ring is what it is after u chunks
+  Sym sum;               ///< carried: what the making role accumulates to
   /// Bulk: one copy, its coordinates over global index symbols (the streamed axis is replaced by its origin where the copy is issued).
   struct Piece {
     int map = 0;
@@ -80,6 +85,9 @@ struct SegmentVars {
 };
 
 struct Context {
+  Context(const Program& p, const TileProgram& t, const TileKernel& k, const Machine& m, LayoutClass l)
+      : program(p), tiles(t), kernel(k), machine(m), layout(l) {}
+
   const Program& program;
   const TileProgram& tiles;
   TileKernel kernel;  ///< with literal sizes put in
@@ -97,6 +105,12 @@ struct Context {
   std::vector<Staged> staged;
   std::vector<Made> made;
   std::vector<const Loop*> loops;
+  bool may_use_rings = true;       ///< register tiles may be loaded through rings
+  bool may_make_beside = true;     ///< there may be a making role
+  std::vector<Sym> through_rings;  ///< rings that register tiles are loaded through
+  int makers = 0;                  ///< its threads
+  std::set<const Stmt*> beside;    ///< its statements
+  std::vector<Sym> kept_beside;    ///< tiles that it alone reads
 
   const Tile& tile(Sym s) const { return kernel.tile(s); }
   const KernelAxis& axis(Sym index) const { return kernel.axis(index); }
@@ -122,13 +136,21 @@ struct Context {
 };
 
 void survey(Context& c);
+/// Register tiles that are loaded in every chunk come through rings, from where threads take what they hold: copies are then under way ahead of time, and
+/// memory is read in whole rows.
+void load_through_rings(Context& c);
 /// Register tiles with two axes along the same threads, and the loads they are made from, go to shared memory. UserError where threads hold what such
 /// a tile is made from.
 void share_crowded(Context& c);
 /// How the product leaves out absent terms in masked chunks. UserError where no thread can know which are.
 void choose_absent(Context& c, Product& p);
+/// Tiles without rows that every computing thread would reduce alike are made once for each chunk by threads beside the one that loads.
+void choose_beside(Context& c);
 void allocate(Context& c);
+/// Buffers of what the making role keeps to itself.
+void allocate_beside(Context& c);
 Role loading_role(Context& c);
+Role making_role(Context& c);
 Role computing_role(Context& c);
 void collect_arguments(Context& c);
 /// UserError when the buffers in shared memory need more than there is.

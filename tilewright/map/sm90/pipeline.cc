@@ -6,7 +6,10 @@
 // and one computing group fills the tensor cores while another does its element work. The batch waits for all its operands first, so that nothing stands between
 // its products. The loop is peeled once and drained once.
 //
-// A body of last products alone keeps one batch in flight.
+// A body of last products alone keeps one batch in flight. Where element work makes their operands, as much of it as touches neither those nor the results
+// runs for the next chunk while the products of this one are in flight.
+#include <algorithm>
+
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/sm90/body.h"
 #include "tilewright/support/error.h"
@@ -139,6 +142,104 @@ bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, con
   ops.push_back({WaitGroup{0}, {}});
   release(
       read,
+      {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false},
+      ops);
+  out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
+  return true;
+}
+
+/// A rare body that only adds to tiles that products add to: it may as well run before them.
+bool BodyBuilder::adds_alone(const Stmt& s, const std::set<Sym>& results) const {
+  auto* when = std::get_if<When>(&s.node);
+  return when && std::all_of(when->body.begin(), when->body.end(), [&](const Stmt& x) {
+           auto* r = std::get_if<Reduce>(&x.node);
+           return r && r->accumulate && r->reducer == Reducer::Sum && results.count(r->tile);
+         });
+}
+
+bool BodyBuilder::made_ahead(const Loop& s, const SegmentVars& segment, Ops& out) {
+  if (segment.masked || c_.loaders == 0) return false;
+  const Statements list = unstaged(s.body);
+  size_t end = list.size(), tail = end;
+  while (end > 0 && std::holds_alternative<When>(list[end - 1]->node)) --end;
+  tail = end;
+  std::set<Sym> results, flying;
+  while (tail > 0 && tensor_core(*list[tail - 1])) {
+    const Dot& d = std::get<Dot>(list[tail - 1]->node);
+    if (!d.accumulate || c_.tile(d.tile).use != Tile::Use::State) break;
+    if (c_.find_made(c_.product(d).a) || c_.find_made(c_.product(d).b)) return false;
+    results.insert(d.tile);
+    flying.insert(d.tile);
+    if (in_registers(c_.product(d).a)) flying.insert(c_.product(d).a);
+    --tail;
+  }
+  const Statements last(list.begin() + long(tail), list.begin() + long(end));
+  if (last.empty() || tail == 0 || flying == results) return false;
+  Statements work(list.begin(), list.begin() + long(tail));
+  for (size_t k = end; k < list.size(); ++k) {
+    if (!adds_alone(*list[k], results)) return false;
+    work.push_back(list[k]);
+  }
+  if (std::any_of(work.begin(), work.end(), [&](const Stmt* x) { return tensor_core(*x); })) return false;
+  const std::set<Sym> in_last = rings(last, &s);
+  for (Sym t : in_last)  // the next chunk's arrives while this one is in use
+    if (c_.find_staged(t)->tile->slots < 2) return false;
+
+  // What products in flight use is touched behind them, and so is what depends on that.
+  Statements early, late;
+  std::set<Sym> late_reads, late_writes;
+  for (const Stmt* x : work) {
+    const std::vector<Sym> read = tiles_read(c_, *x), written = tiles_written(*x);
+    const auto any = [](const std::vector<Sym>& v, const std::set<Sym>& of) {
+      return std::any_of(v.begin(), v.end(), [&](Sym t) { return of.count(t) > 0; });
+    };
+    if (any(read, flying) || any(written, flying) || any(read, late_writes) || any(written, late_reads) ||
+        any(written, late_writes)) {
+      late.push_back(x);
+      late_reads.insert(read.begin(), read.end());
+      late_writes.insert(written.begin(), written.end());
+    } else {
+      early.push_back(x);
+    }
+  }
+  if (early.empty()) return false;
+
+  const std::set<Sym> in_late = rings(late, &s);
+  const auto put = [&](const Statements& part, bool finish, RingState& state, const Position& at, Ops& ops) {
+    state.held = in_last;
+    if (!finish) state.held.insert(in_late.begin(), in_late.end());
+    state.finish = finish;
+    statements(part, at, &state, ops);
+  };
+  const auto issue_last = [&](const RingState& state, const Position& at, Ops& ops) {
+    wait(without(in_last, state.waited), at, ops);
+    ops.push_back({MmaFence{}, {}});
+    for (const Stmt* x : last) {
+      issue(std::get<Dot>(x->node), at, ops);
+      ops.back().comment = x->comment;
+    }
+    ops.push_back({Commit{}, {}});
+  };
+  Ops ops;
+  const Position start{&s, segment.lo, segment.before, false};
+  RingState first;
+  put(early, false, first, start, ops);
+  put(late, true, first, start, ops);
+  issue_last(first, start, ops);
+
+  MappedLoop steady{c_.axis(s.axis).counter, simplify(segment.lo + 1), segment.hi, {}};
+  const Position now{&s, Expr(steady.var), sum_of(segment.before, simplify(Expr(steady.var) - segment.lo)),
+                     false};
+  RingState state;
+  put(early, false, state, now, steady.body);
+  steady.body.push_back({WaitGroup{0}, {}});
+  release(in_last, {&s, simplify(Expr(steady.var) - 1), simplify(now.ordinal - 1), false}, steady.body);
+  put(late, true, state, now, steady.body);
+  issue_last(state, now, steady.body);
+  ops.push_back({steady, "operands of the next products are made while these run"});
+  ops.push_back({WaitGroup{0}, {}});
+  release(
+      in_last,
       {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false},
       ops);
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});

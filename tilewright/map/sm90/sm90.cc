@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/placement.h"
@@ -13,9 +14,9 @@ namespace hopper {
 namespace {
 
 /// Register budgets of the loading and the computing role; the file of 65536 registers holds 128 threads of the first and all of the second. Loads by
-/// instructions need more than issuing bulk copies does.
-std::pair<int, int> register_budgets(int groups, bool plain_loads) {
-  if (groups == 2) return plain_loads ? std::pair{56, 224} : std::pair{24, 240};
+/// instructions need more than issuing bulk copies does; a making role beside the loading one has its budget.
+std::pair<int, int> register_budgets(int groups, bool plain_loads, bool makes) {
+  if (groups == 2) return plain_loads ? std::pair{56, 224} : makes ? std::pair{40, 232} : std::pair{24, 240};
   if (groups == 3) return plain_loads ? std::pair{56, 152} : std::pair{32, 160};
   return {0, 0};
 }
@@ -52,6 +53,50 @@ struct LiteralSizes {
   void operator()(KernelAxis& a) const { a.begin = (*this)(a.begin), a.end = (*this)(a.end); }
 };
 
+/// What a mapping may try that not every kernel has room for.
+struct Attempt {
+  bool use_rings = false, make_beside = false;
+};
+
+struct Mapping {
+  MappedKernel kernel;
+  std::vector<LayoutGuard> guards;
+};
+
+/// Null where only a lesser attempt fits.
+std::optional<Mapping> try_to_map(const Program& p, const TileProgram& t, const TileKernel& k,
+                                  const Machine& m, LayoutClass layout, const LiteralSizes& literal_sizes,
+                                  Attempt attempt) {
+  Context c(p, t, k, m, layout);
+  c.may_use_rings = attempt.use_rings;
+  c.may_make_beside = attempt.make_beside;
+  literal_sizes(c.kernel.body);
+  for (KernelAxis& a : c.kernel.inner) literal_sizes(a);
+  for (KernelAxis& a : c.kernel.grid) literal_sizes(a);
+  c.out.name = k.name;
+  c.out.grid = c.kernel.grid;
+  c.out.heaviest_first = k.heaviest_first;
+  survey(c);
+  allocate(c);
+  const bool plain =
+      std::any_of(c.staged.begin(), c.staged.end(), [](const Staged& s) { return s.load && !s.bulk; });
+  if (plain && (c.makers > 0 || !c.through_rings.empty())) return {};  // the whole loading group copies
+  c.out.roles.push_back(computing_role(c));
+  if (c.loaders > 0) {
+    c.out.roles.push_back(loading_role(c));
+    auto [load, compute] = register_budgets(c.groups, plain, c.makers > 0);
+    c.out.roles[0].registers = compute;
+    c.out.roles[1].registers = load;
+  }
+  if (c.makers > 0) {
+    c.out.roles.push_back(making_role(c));
+    c.out.roles[2].registers = c.out.roles[1].registers;
+  }
+  check_shared(c);
+  collect_arguments(c);
+  return Mapping{std::move(c.out), std::move(c.guards)};
+}
+
 MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel& k, const Machine& m,
                         LayoutClass layout, const LiteralSizes& literal_sizes,
                         std::vector<LayoutGuard>& guards) {
@@ -62,26 +107,15 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
           fmt::format("sorted lists along `{}` are not mapped to {} yet", x->rank.written(), m.name),
           "count ranks (program/elaborate.h, with_counted_ranks), or use --target cpu");
   });
-  Context c{p, t, k, m, layout, {}, {}, 0, 1, -1, 0, false, {}, {}, {}, {}, {}, {}, {}, {}};
-  literal_sizes(c.kernel.body);
-  for (KernelAxis& a : c.kernel.inner) literal_sizes(a);
-  for (KernelAxis& a : c.kernel.grid) literal_sizes(a);
-  c.out.name = k.name;
-  c.out.grid = c.kernel.grid;
-  c.out.heaviest_first = k.heaviest_first;
-  survey(c);
-  allocate(c);
-  c.out.roles.push_back(computing_role(c));
-  if (c.loaders > 0) {
-    c.out.roles.push_back(loading_role(c));
-    const bool plain = std::any_of(c.staged.begin(), c.staged.end(), [](const Staged& s) { return !s.bulk; });
-    auto [load, compute] = register_budgets(c.groups, plain);
-    c.out.roles[0].registers = compute;
-    c.out.roles[1].registers = load;
+  std::optional<Mapping> mapped;
+  for (const Attempt attempt : {Attempt{true, true}, Attempt{false, true}}) {
+    try {
+      if (!mapped) mapped = try_to_map(p, t, k, m, layout, literal_sizes, attempt);
+    } catch (const UserError&) {  // the plain mapping says what does not fit
+    }
   }
-  check_shared(c);
-  collect_arguments(c);
-  for (const LayoutGuard& g : c.guards) {
+  if (!mapped) mapped = try_to_map(p, t, k, m, layout, literal_sizes, {});
+  for (const LayoutGuard& g : mapped->guards) {
     auto known = std::find_if(guards.begin(), guards.end(),
                               [&](const LayoutGuard& x) { return x.tensor == g.tensor; });
     if (known == guards.end()) {
@@ -91,7 +125,7 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
       known->align = std::max(known->align, g.align);
     }
   }
-  return std::move(c.out);
+  return std::move(mapped->kernel);
 }
 
 }  // namespace

@@ -231,6 +231,7 @@ void survey(Context& c) {
   c.has_products = multiplies(c);
   if (c.has_products) {
     c.row = find_row(c);
+    if (c.may_use_rings) load_through_rings(c);
     share_crowded(c);
   }
   walk(c, c.kernel.body, nullptr);
@@ -244,6 +245,7 @@ void survey(Context& c) {
     choose_unit(c, p);
     choose_absent(c, p);
   }
+  if (c.may_make_beside) choose_beside(c);
   place_fragments(c);
   for (const Product& p : c.products) {
     if (!p.tensor_core) continue;
