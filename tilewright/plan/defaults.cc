@@ -4,7 +4,7 @@
 //  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
 //  3. On a GPU the block is 128 rows in pieces of 64 (one for each computing warpgroup) with a loading warpgroup; the chunk is the largest of 128, 64, 32, 16 that fits shared
 //     memory with its ring. A product of two 16-bit arrays is cut into 256 rows by 128 columns, four pieces, with chunks of 64 in four stages;
-//     other sums of their products without points take 128 rows by 256 columns, shared among the results, with chunks of 64 in three. More rows than 8192
+//     other sums of their products without points, or with one mean, take 128 rows by 256 columns, shared among the results, with chunks of 64 in three. More rows than 8192
 //     (1024 where features are few) of a stream of exponentials are cut into 192 for three groups (three_groups below). On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below), wider where factors are made; few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
@@ -54,7 +54,7 @@ int64_t widest_operand(const Program& p, const AxisRoles& roles) {
   return widest;
 }
 
-/// How a GPU cuts sums of products of 16-bit arrays without points.
+/// How a GPU cuts sums of products of 16-bit arrays without extremes.
 struct UnitTile {
   int64_t rows = 128, columns = 64, chunk = 128;
   int stages = 2, groups = 2;
@@ -69,7 +69,12 @@ UnitTile unit_tile(const Program& p, const AxisRoles& roles, const Derivation& d
   const bool narrow = std::all_of(roles.streamed_inputs.begin(), roles.streamed_inputs.end(), [&](Sym t) {
     return bytes(p.input(t)->dtype) == 2 || roles.read_at.at(t).size() < 2;
   });
-  if (has_points(d) || d.passes.size() != 1 || !narrow || results == 0) return {};
+  // A mean may move under the sums: one row of shifts is added to them in every chunk. Extremes want chunks as long as their blocks of rows.
+  const bool moves =
+      d.passes.size() == 1 && std::any_of(d.passes[0].state.points.begin(), d.passes[0].state.points.end(),
+                                          [](const Point& x) { return x.kind != Point::Kind::Mean; });
+  if (d.passes.size() != 1 || moves || d.passes[0].state.points.size() > 1 || !narrow || results == 0)
+    return {};
   if (results == 1 && d.passes[0].state.components.size() == 1 && roles.streamed_inputs.size() == 2 &&
       roles.kept_inputs.empty())
     return {256, 128, 64, 4, 4};
