@@ -231,8 +231,9 @@ void survey(Context& c) {
   c.has_products = multiplies(c);
   if (c.has_products) {
     c.row = find_row(c);
-    if (c.may_use_rings) load_through_rings(c);
+    c.kernel.tiles.reserve(2 * c.kernel.tiles.size());  // tiles are known by address
     share_crowded(c);
+    if (c.may_use_rings) load_through_rings(c);
   }
   walk(c, c.kernel.body, nullptr);
   if (!c.has_products) {

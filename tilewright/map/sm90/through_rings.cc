@@ -1,5 +1,6 @@
 // Register tiles that every chunk loads come through rings in shared memory.
 #include <algorithm>
+#include <iterator>
 
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/tile/statements.h"
@@ -29,7 +30,7 @@ void load_through_rings(Context& c) {
   for (Stmt& outer : c.kernel.body) {
     auto* loop = std::get_if<Loop>(&outer.node);
     if (!loop || c.axis(loop->axis).kind == KernelAxis::Kind::Resident) continue;
-    Body body;
+    Body body, first;  // what is needed first comes first
     for (Stmt& s : loop->body) {
       auto* load = std::get_if<Load>(&s.node);
       const Tile tile = load ? c.tile(load->tile) : Tile{};
@@ -48,10 +49,11 @@ void load_through_rings(Context& c) {
       c.kernel.tiles.push_back(ring);
       c.through_rings.push_back(ring.sym);
       const Expr held = read(ring.sym, std::vector<Expr>(tile.axes.begin(), tile.axes.end()));
-      body.push_back({Load{ring.sym, load->tensor, load->index, {}}, s.comment});
+      first.push_back({Load{ring.sym, load->tensor, load->index, {}}, s.comment});
       body.push_back({Map{tile.sym, held, {}}, {}});
     }
-    loop->body = std::move(body);
+    std::move(body.begin(), body.end(), std::back_inserter(first));
+    loop->body = std::move(first);
   }
 }
 
