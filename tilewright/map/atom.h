@@ -12,7 +12,7 @@ namespace tilewright {
 /// How an atom's completion is observed.
 enum class Completion : uint8_t {
   Synchronous,
-  Group,    ///< by Commit / WaitGroup of the issuing threads
+  Group,    ///< by Commit / WaitGroup of the issuing threads, CopyCommit / CopyWait for copies
   Channel,  ///< by a channel's full signal
   Bulk,     ///< by BulkWait
 };
@@ -24,6 +24,9 @@ struct Atom {
   Completion completion = Completion::Synchronous;
   bool reads_async_proxy =
       false;  ///< reads Local through the asynchronous proxy (generic writes need a ProxyFence first)
+  bool by_warp =
+      false;  ///< Mma: the threads of a warp compute it together, their registers hold fragments; Local
+              ///< operands are panels that the warp reads
   bool a_in_registers = false;  ///< Mma: the a operand may be a register fragment
   int m = 0, n = 0, k = 0;      ///< Mma tile
   double cost = 0;              ///< cycles of the unit for one issue
@@ -32,6 +35,7 @@ struct Atom {
 
 /// The table of a target; names are unique.
 const std::vector<Atom>& sm90_atoms();
+const std::vector<Atom>& sm80_atoms();
 const std::vector<Atom>& cpu_atoms();
 const Atom* find_atom(const std::string& name);
 

@@ -69,8 +69,8 @@ const std::vector<Atom>& cpu_atoms() {
 const Atom* find_atom(const std::string& name) {
   static const std::map<std::string, const Atom*> index = [] {
     std::map<std::string, const Atom*>
-        result;  // plain copies and stores stand in both tables and mean the same
-    for (const auto* table : {&sm90_atoms(), &cpu_atoms()})
+        result;  // plain copies and stores stand in several tables and mean the same
+    for (const auto* table : {&sm90_atoms(), &sm80_atoms(), &cpu_atoms()})
       for (const Atom& a : *table) result.emplace(a.name, &a);
     return result;
   }();

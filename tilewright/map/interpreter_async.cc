@@ -33,6 +33,7 @@ struct MmaTables : OpCache {
   std::vector<int32_t> d_owner;
   std::vector<int64_t> replicas{0};  ///< of d, relative elements
   bool asynchronous = false;
+  bool by_warp = false;
   int64_t step = 1;  ///< of the depth in one instruction
 };
 
@@ -87,6 +88,7 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
   auto made = std::make_unique<MmaTables>();
   MmaTables& t = *made;
   t.asynchronous = atom->completion == Completion::Group;
+  t.by_warp = atom->by_warp;
   t.step = std::max(1, atom->k);
   t.d.buffer = buffer_index(op.d), t.a.buffer = buffer_index(op.a), t.b.buffer = buffer_index(op.b);
   const Buffer &d = kernel_.buffer(op.d), &a = kernel_.buffer(op.a), &b = kernel_.buffer(op.b);
@@ -153,7 +155,7 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
   }
 
   const int64_t rows = t.rows.size(), columns = t.columns.size(), depth = t.depth.size();
-  if (t.asynchronous) {
+  if (t.asynchronous || t.by_warp) {
     auto table = [&](const Buffer& spec, const MmaTables::Operand& operand,
                      const std::vector<int32_t>& owner) {
       OperandTable result{.space = spec.space,
@@ -169,12 +171,14 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
     if (t.batch.size() != 1) refusal = "a batch axis";
     if (a.dtype != atom->dtype || b.dtype != atom->dtype) refusal = "operands of another type";
     if (a.space == Space::Memory || b.space == Space::Memory) refusal = "an operand is not in local memory";
-    if (r.spec->group != 128 || r.spec->threads % 128 != 0)
+    if (t.by_warp && r.spec->threads % 32 != 0) refusal = "a role that is not made of warps";
+    if (!t.by_warp && (r.spec->group != 128 || r.spec->threads % 128 != 0))
       refusal = "a role that is not made of groups of 128 threads";
     if (refusal.empty())
       refusal = refuse_layouts(*atom, rows, columns, depth, table(d, t.d, t.d_owner), table(a, t.a, a_owner),
                                table(b, t.b, b_owner));
     if (!refusal.empty()) fault(Kind::Placement, r, fmt::format("{} refuses: {}", op.atom, refusal));
+    if (t.by_warp) find_warp_readers(r, t);
   } else if (r.spec->threads > 1) {
     find_readers(r, t);
   }
@@ -242,6 +246,19 @@ void Runner::find_readers(RoleState& r, MmaTables& t) {
   }
 }
 
+/// A product by warps: the warp of a row reads that row of a, every warp all of b.
+void Runner::find_warp_readers(RoleState& r, MmaTables& t) {
+  const int64_t rows = t.rows.size(), columns = t.columns.size(), depth = t.depth.size();
+  const Unit role = unit(r, Scope::Role, 0);
+  if (buffers_[t.a.buffer].spec->space == Space::Local) {
+    for (int64_t i = 0; i < rows; ++i) {
+      const Unit warp = unit(r, Scope::Warp, t.d_owner[size_t(i * columns)] / 32);
+      t.a.readers.insert(t.a.readers.end(), size_t(depth), warp);
+    }
+  }
+  t.b.readers.assign(t.b.index.size(), role);
+}
+
 void Runner::execute(RoleState& r, const Mma& op) {
   MmaTables& t = mma_tables(r, op);
   Product p;
@@ -261,7 +278,7 @@ void Runner::execute(RoleState& r, const Mma& op) {
       for (size_t a = 0; a < side->axes.size(); ++a) {
         int64_t limit = frame.extent(side->axes[a]).value_or(side->shape[a]);
         // Instructions of the matrix unit compute whole tiles, and whole steps of the depth.
-        if (t.asynchronous)
+        if (t.asynchronous || t.by_warp)
           limit = side == &t.depth ? (limit + t.step - 1) / t.step * t.step : side->shape[a];
         limits.push_back(limit);
       }
@@ -274,6 +291,7 @@ void Runner::execute(RoleState& r, const Mma& op) {
       p.inside.push_back(std::move(inside));
     }
   }
+  if (t.by_warp) require_level(r, Scope::Warp, "a product of a warp");
   if (!t.asynchronous) {
     for (size_t k = 0; k < 3; ++k) {
       const Buffer& b = kernel_.buffer(k == 0 ? op.d : k == 1 ? op.a : op.b);

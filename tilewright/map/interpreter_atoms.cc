@@ -30,6 +30,54 @@ std::string refuse_fragment(const char* what, const OperandTable& t, int64_t row
   return "";
 }
 
+/// Rows × columns of registers of which each block of 16 × width lies in one warp, as the operands of mma.m16n8k16 do: the thread follows from (row, column), and
+/// offsets grow by 4 for every 8 columns (PTX ISA, "Matrix Fragments for mma.m16n8k16").
+std::string refuse_warp_fragment(const char* what, const OperandTable& t, int64_t rows, int64_t columns,
+                                 int64_t width) {
+  constexpr int64_t warp_rows = 16, warp = 32;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const int64_t row = i % warp_rows, column = j % width;
+      const size_t corner = size_t((i - row) * columns + (j - column)), here = size_t(i * columns + j);
+      const int64_t owner = 4 * (row % 8) + column % 8 / 2;
+      const int64_t offset = column % 2 + 2 * (row / 8) + 4 * (column / 8);
+      if (t.owner[corner] % warp == 0 && t.owner[here] == t.owner[corner] + owner &&
+          t.offset[here] == t.offset[corner] + offset)
+        continue;
+      return fmt::format(
+          "{} is not laid out in fragments of 16 rows and {} columns: ({}, {}) lies in thread {} at {}", what,
+          width, i, j, t.owner[here], t.offset[here]);
+    }
+  }
+  return "";
+}
+
+/// outer × depth elements of shared memory are panels of 128 bytes from which ldmatrix reads blocks of 8 × 8: rows of the panel run along the depth or along
+/// `outer`, and rows 8k … 8k + 7 of it have all eight permutations of the swizzle.
+std::string refuse_blocks(const char* what, const OperandTable& t, int64_t outer, int64_t depth) {
+  constexpr int64_t block = 8, width = 64;
+  const Swizzle& s = t.swizzle;
+  if (t.bytes != 2) return fmt::format("{} has elements of {} bytes", what, t.bytes);
+  if (s.bits != 3 || s.base != 3 || s.shift != 3) return fmt::format("{} has no swizzle of 128 bytes", what);
+  for (int64_t first = 0; first < outer; first += block) {
+    for (int64_t k0 = 0; k0 < depth; k0 += block) {
+      auto at = [&](int64_t i, int64_t k) { return s.apply(t.offset[size_t((first + i) * depth + k0 + k)]); };
+      const int64_t corner = at(0, 0);
+      bool along_depth = corner % block == 0 && corner / width % block == 0, along_outer = along_depth;
+      for (int64_t i = 0; i < block; ++i) {
+        for (int64_t k = 0; k < block; ++k) {
+          along_depth = along_depth && at(i, k) == corner + i * width + k;
+          along_outer = along_outer && at(i, k) == corner + i + k * width;
+        }
+      }
+      if (!along_depth && !along_outer)
+        return fmt::format("{} is not laid out in panels of 128 bytes: see rows from {}, depth from {}", what,
+                           first, k0);
+    }
+  }
+  return "";
+}
+
 /// outer × depth elements of shared memory, `outer` in blocks of `block`, form swizzled panels that a descriptor can name: rows of the panel are as
 /// long as the swizzle (W elements), and run along the depth or along `outer`.
 std::string refuse_panels(const char* what, const OperandTable& t, int64_t outer, int64_t depth,
@@ -65,26 +113,34 @@ std::string refuse_panels(const char* what, const OperandTable& t, int64_t outer
 
 std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int64_t depth,
                            const OperandTable& d, const OperandTable& a, const OperandTable& b) {
-  if (atom.kind != Atom::Kind::Mma || atom.completion != Completion::Group) return "";
+  if (atom.kind != Atom::Kind::Mma || (atom.completion != Completion::Group && !atom.by_warp)) return "";
   if (rows % atom.m != 0 || columns % atom.n != 0 || depth % atom.k != 0)
     return fmt::format("{} x {} x {} is no multiple of {} x {} x {}", rows, columns, depth, atom.m, atom.n,
                        atom.k);
   if (d.space != Space::Registers) return "the accumulator is not in registers";
-  if ((a.space == Space::Registers) != atom.a_in_registers)
+  if (!atom.by_warp && (a.space == Space::Registers) != atom.a_in_registers)
     return fmt::format("the first operand is{} in registers", atom.a_in_registers ? " not" : "");
   if (a.space == Space::Memory || b.space != Space::Local) return "an operand is not in local memory";
-  if (std::string s = refuse_fragment("the accumulator", d, rows, columns, atom.n); !s.empty()) return s;
-  std::string s = atom.a_in_registers ? refuse_fragment("the first operand", a, rows, depth, atom.k)
-                                      : refuse_panels("the first operand", a, rows, depth, atom.m, atom.k);
-  if (!s.empty()) return s;
-  // Rows of a must be the rows of the group that computes them.
-  for (int64_t i = 0; atom.a_in_registers && i < rows; i += atom.m)
-    if (a.owner[size_t(i * depth)] != d.owner[size_t(i * columns)])
-      return fmt::format("row {} of the first operand lies in another group than that of the result", i);
+  const bool registers = a.space == Space::Registers;
   OperandTable columns_first = b;  // (column, depth)
   for (int64_t k = 0; k < depth; ++k)
     for (int64_t j = 0; j < columns; ++j)
       columns_first.offset[size_t(j * depth + k)] = b.offset[size_t(k * columns + j)];
+  std::string s = atom.by_warp ? refuse_warp_fragment("the accumulator", d, rows, columns, atom.n)
+                               : refuse_fragment("the accumulator", d, rows, columns, atom.n);
+  if (!s.empty()) return s;
+  if (atom.by_warp)
+    s = registers ? refuse_warp_fragment("the first operand", a, rows, depth, atom.k)
+                  : refuse_blocks("the first operand", a, rows, depth);
+  else
+    s = registers ? refuse_fragment("the first operand", a, rows, depth, atom.k)
+                  : refuse_panels("the first operand", a, rows, depth, atom.m, atom.k);
+  if (!s.empty()) return s;
+  // Rows of a must be the rows of the threads that compute them.
+  for (int64_t i = 0; registers && i < rows; i += atom.m)
+    if (a.owner[size_t(i * depth)] != d.owner[size_t(i * columns)])
+      return fmt::format("row {} of the first operand lies in other threads than that of the result", i);
+  if (atom.by_warp) return refuse_blocks("the second operand", columns_first, columns, depth);
   return refuse_panels("the second operand", columns_first, columns, depth, atom.n, atom.k);
 }
 

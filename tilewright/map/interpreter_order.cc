@@ -121,6 +121,10 @@ void Runner::read_slot(RoleState& r, const Buffer& b, int slot) {
           fmt::format("{} is read before its copy is known to be complete; wait for full first",
                       slot_name(b, slot)));
   }
+  if (!slot_state(b, slot).group_writes.empty())
+    fault(Kind::EarlyRead, r,
+          fmt::format("{} is read while a copy into it may be in flight; wait for its group first",
+                      slot_name(b, slot)));
 }
 
 void Runner::read_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64_t element, Unit u) {
@@ -149,6 +153,8 @@ void Runner::write_local(RoleState& r, const Buffer& b, int slot, Slot& s, int64
   for (const AsyncWrite& w : s.async_writes)
     if (element >= w.begin && element < w.end && r.clock[w.agent] <= w.phase)
       race("while a copy into it may be in flight");
+  for (const GroupWrite& w : s.group_writes)
+    if (element < w.end) race("while a copy into it may be in flight");
   for (const AsyncRead& a : s.async_reads) {
     Unit reader = unit(r, Scope::Role, 0);
     if (a.bulk) {

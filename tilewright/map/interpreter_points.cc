@@ -499,14 +499,24 @@ void Runner::execute(RoleState& r, const Copy& op) {
     }
     return true;
   };
-  double* out = begin_write(r, b, slot_of_written(r, b, uses), points);
+  const int slot = slot_of_written(r, b, uses);
+  double* out = begin_write(r, b, slot, points);
+  const Atom* atom = find_atom(op.atom);
+  GroupCopy* in_flight = b.space == Space::Local && atom && atom->completion == Completion::Group
+                             ? &begin_group_copy(r, op, b, slot)
+                             : nullptr;
   run_points(r, points, frame, [&](size_t p, size_t lane) {
     bool clipped = !points.clipped.empty() && points.clipped[p];
     auto offset = clipped ? std::nullopt : array_offset(from, points, lane);
     if (!clipped && !offset && op.present && points.program->output(op.index.size())[lane] != 0 && exists(p))
       refuse_index(op, from, points, lane);
-    out[points.dest[p]] = offset ? round_to(b.dtype, load_array(r, from, *offset)) : 0;
+    const double value = offset ? round_to(b.dtype, load_array(r, from, *offset)) : 0;
+    if (in_flight)
+      in_flight->values.emplace_back(points.dest[p], value);
+    else
+      out[points.dest[p]] = value;
   });
+  if (in_flight && adversary_.mode == Adversary::Mode::Eager) complete(*in_flight);
 }
 
 void Runner::execute(RoleState& r, const StoreOut& op) {

@@ -169,7 +169,7 @@ void Runner::start_block(int64_t number, const std::vector<int64_t>& counters) {
     for (Slot& slot : s.slots) {
       slot.writes.clear(), slot.reads.clear();
       slot.last_write.assign(kernel_.roles.size(), 0), slot.last_read.assign(kernel_.roles.size(), 0);
-      slot.async_writes.clear(), slot.async_reads.clear();
+      slot.async_writes.clear(), slot.async_reads.clear(), slot.group_writes.clear();
     }
     s.last_access = s.last_write = s.in_flight_d = s.in_flight_a = 0;
   }
@@ -207,6 +207,8 @@ bool Runner::anything_in_flight() const {
       return true;
     if (std::any_of(r.stores.begin(), r.stores.end(), [](const BulkStore& s) { return !s.done; }))
       return true;
+    if (std::any_of(r.copies.begin(), r.copies.end(), [](const GroupCopy& c) { return !c.done; }))
+      return true;
   }
   return false;
 }
@@ -217,23 +219,28 @@ void Runner::complete_one() {
     RoleState* role;
     Product* product;
     BulkStore* store;
+    GroupCopy* group_copy;
   };
   std::vector<Choice> choices;
-  for (size_t k = 0; k < copies_.size(); ++k) choices.push_back({k, nullptr, nullptr, nullptr});
+  for (size_t k = 0; k < copies_.size(); ++k) choices.push_back({k, nullptr, nullptr, nullptr, nullptr});
   for (RoleState& r : roles_) {
     for (Product& p : r.products) {
       if (p.done) continue;
-      choices.push_back({0, &r, &p, nullptr});
+      choices.push_back({0, &r, &p, nullptr, nullptr});
       break;  // products complete in order
     }
     for (BulkStore& s : r.stores)
-      if (!s.done) choices.push_back({0, &r, nullptr, &s});
+      if (!s.done) choices.push_back({0, &r, nullptr, &s, nullptr});
+    for (GroupCopy& c : r.copies)
+      if (!c.done) choices.push_back({0, &r, nullptr, nullptr, &c});
   }
   const Choice& c = choices[random_() % choices.size()];
   if (c.product)
     complete(*c.product, *c.role);
   else if (c.store)
     complete(*c.store, *c.role);
+  else if (c.group_copy)
+    complete(*c.group_copy);
   else
     complete_copy(c.copy);
 }
@@ -309,6 +316,10 @@ bool Runner::step(RoleState& r) {
     if (!r.products.empty()) {
       r.node = r.products.front().node;
       fault(Kind::InFlight, r, "the role ends while this product is in flight; wait for its group");
+    }
+    if (!r.copies.empty()) {
+      r.node = r.copies.front().node;
+      fault(Kind::InFlight, r, "the role ends while this copy may be in flight; wait for its group");
     }
     if (!r.stores.empty()) {
       r.node = r.stores.front().node;

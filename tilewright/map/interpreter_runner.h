@@ -60,6 +60,8 @@ class Runner {
   void execute(RoleState& r, const MmaFence& op);
   void execute(RoleState& r, const Commit& op);
   void execute(RoleState& r, const WaitGroup& op);
+  void execute(RoleState& r, const CopyCommit& op);
+  void execute(RoleState& r, const CopyWait& op);
   void execute(RoleState& r, const ProxyFence& op);
   void execute(RoleState& r, const Barrier& op);
   void execute(RoleState& r, const MapOp& op);
@@ -140,6 +142,7 @@ class Runner {
   // interpreter_async.cc: products and bulk copies
   MmaTables& mma_tables(RoleState& r, const Mma& op);
   void find_readers(RoleState& r, MmaTables& t);
+  void find_warp_readers(RoleState& r, MmaTables& t);
   void compute(RoleState& r, const Product& p);
   template <class T>
   void multiply(RoleState& r, const Product& p);
@@ -147,6 +150,9 @@ class Runner {
   void complete(Product& p, RoleState& r);
   void complete_copy(size_t which);
   void complete(BulkStore& s, RoleState& r);
+  // interpreter_copies.cc: copies in groups
+  GroupCopy& begin_group_copy(RoleState& r, const Copy& op, const Buffer& b, int slot);
+  void complete(GroupCopy& c);
   std::vector<int64_t> integers(RoleState& r, const std::vector<Expr>& list);
   const TensorMap& tensor_map(RoleState& r, int number, const Buffer& b, int64_t offset,
                               size_t rank);  ///< checked

@@ -44,12 +44,19 @@ struct AsyncRead {
   int64_t time = -1;                            ///< of the role when it awaited the read; −1: in flight
 };
 
+/// A write by a copy in a group, to elements [0, end) of the slot, that was not awaited yet.
+struct GroupWrite {
+  uint64_t id = 0;
+  int64_t end = 0;
+};
+
 /// One slot of Local storage.
 struct Slot {
   std::vector<Access> writes, reads;           ///< of each element, by instructions
   std::vector<int64_t> last_write, last_read;  ///< of each role, by instructions
   std::vector<AsyncWrite> async_writes;
   std::vector<AsyncRead> async_reads;
+  std::vector<GroupWrite> group_writes;
 };
 
 /// The elements of a buffer, or of several that share bytes.
@@ -145,6 +152,17 @@ struct Product {
   bool done = false;
 };
 
+/// A copy in a group: elements of the slot and their values, written when the adversary likes.
+struct GroupCopy {
+  uint64_t id = 0;
+  const Copy* op = nullptr;
+  const MappedOp* node = nullptr;
+  int64_t group = 0;
+  int slot = 0;
+  std::vector<std::pair<int32_t, double>> values;
+  bool done = false;
+};
+
 /// A list of ops being executed.
 struct Body {
   const Ops* ops = nullptr;
@@ -177,6 +195,8 @@ struct RoleState {
   std::deque<Product> products;
   int64_t group_number = 0;  ///< of the open group
   std::deque<BulkStore> stores;
+  std::deque<GroupCopy> copies;
+  int64_t copy_group = 0;  ///< of the open group of copies
 
   int64_t now() const { return clock[index]; }
   int warps() const { return (spec->threads + 31) / 32; }

@@ -141,6 +141,8 @@ struct CopyAsync {
 /// not nothing is read and any value will do. `checks`: for each index its number in MappedProgram::checks, −1 where it is proved to lie inside; empty: all are.
 /// `in_place`: products alone read the buffer, as their lanes, and where this condition on sizes holds so seldom that they may read memory where it lies instead,
 /// if lanes are contiguous there (null: never); a hint that changes no value.
+/// An atom that completes in groups copies asynchronously and unchanged, 16 bytes at a time: the copy joins the open group of copies of the role (CopyCommit,
+/// CopyWait), and the slot must not be touched before the wait for it.
 struct Copy {
   std::string atom;
   Sym buffer;
@@ -187,6 +189,11 @@ struct Commit {};    ///< closes the open group
 struct WaitGroup {
   int pending = 0;
 };                     ///< until at most `pending` groups are in flight
+struct CopyCommit {};  ///< closes the open group of copies
+/// Until at most `pending` groups of copies are in flight. What the others wrote is then known to the threads that issued them; to the rest behind a barrier.
+struct CopyWait {
+  int pending = 0;
+};
 struct ProxyFence {};  ///< generic writes to Local become visible to asynchronous readers
 struct Barrier {
   int id = 0;
@@ -230,12 +237,14 @@ struct RankOp {
 #define TW_MAPPED_OPS(X)                                                                        \
   X(Define) X(Fetch) X(MappedLoop) X(If) X(Vote) X(Fail)                                        \
   X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait)                  \
-  X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(ProxyFence) X(Barrier) X(MapOp) X(ReduceOp) X(RankOp)
+  X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(CopyCommit) X(CopyWait) X(ProxyFence) X(Barrier)  \
+  X(MapOp) X(ReduceOp) X(RankOp)
 // clang-format on
 
 struct MappedOp {
   std::variant<Define, Fetch, MappedLoop, If, Vote, Fail, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,
-               BulkWait, Mma, MmaFence, Commit, WaitGroup, ProxyFence, Barrier, MapOp, ReduceOp, RankOp>
+               BulkWait, Mma, MmaFence, Commit, WaitGroup, CopyCommit, CopyWait, ProxyFence, Barrier, MapOp,
+               ReduceOp, RankOp>
       node;
   std::string comment;
 };
@@ -342,6 +351,9 @@ enum class LayoutClass : uint8_t { Aligned, General };
 /// fit (what it needs, what there is); nullopt-like refusals by name.
 MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
 MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
+MappedProgram map_sm80(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
+/// The mapping for the architecture of a GPU: map_sm90 for sm_90a, map_sm80 for others.
+MappedProgram map_gpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
 
 /// All tables of the program's kernels.
 std::vector<ChunkTable> chunk_tables(const TileProgram& t);

@@ -234,7 +234,7 @@ class PlacementCheck {
       if (x->space == Space::Registers) buffers.push_back(x);
     if (std::string s = of_role(buffers); !s.empty()) return s;
     if (!atom || atom->kind != Atom::Kind::Mma) return fmt::format("{} is no product", op.atom);
-    if (atom->completion != Completion::Group)
+    if (atom->completion != Completion::Group && !atom->by_warp)
       return "";  // the interpreter finds the readers of its operands
     if (!checked_.insert({op.atom, op.d, op.a, op.b}).second) return "";
     const Role& role = k_.roles[size_t(role_)];
@@ -242,7 +242,9 @@ class PlacementCheck {
       return fmt::format("{} refuses: operands of another type", op.atom);
     if (a.space == Space::Memory || b.space == Space::Memory)
       return fmt::format("{} refuses: an operand is not in local memory", op.atom);
-    if (role.group != 128 || role.threads % 128 != 0)
+    if (atom->by_warp && role.threads % 32 != 0)
+      return fmt::format("{} refuses: a role that is not made of warps", op.atom);
+    if (!atom->by_warp && (role.group != 128 || role.threads % 128 != 0))
       return fmt::format("{} refuses: a role that is not made of groups of 128 threads", op.atom);
     if (d.axes.size() != 2 || a.axes.size() != 2 || b.axes.size() != 2 || op.contracted.size() != 1)
       return fmt::format("{} refuses: tiles that are no matrices", op.atom);

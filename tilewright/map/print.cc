@@ -159,6 +159,10 @@ struct OpText {
   std::string operator()(const WaitGroup& o) const {
     return fmt::format("wait groups, {} pending", o.pending);
   }
+  std::string operator()(const CopyCommit&) const { return "commit group of copies"; }
+  std::string operator()(const CopyWait& o) const {
+    return fmt::format("wait groups of copies, {} pending", o.pending);
+  }
   std::string operator()(const ProxyFence&) const { return "fence local"; }
   std::string operator()(const Barrier& o) const {
     return fmt::format("barrier {} of {}", o.id, name(o.scope));
