@@ -47,11 +47,17 @@ struct CValue {
   static CValue boolean(std::string text, int precedence = 100) {
     return {std::move(text), CKind::Boolean, 0, precedence};
   }
+  /// A literal, whose text is made where it is known what it is needed as.
+  static CValue number_of(double x, CKind kind);
+  bool is_name() const;  ///< or a literal: repeating it costs nothing
   CValue with_lanes() && {
     lanes = true;
     return std::move(*this);
   }
 };
+
+/// An integer that 64 bits hold?
+bool is_integral(double x);
 
 /// Precedences of C operators, as used by CValue.
 namespace c_precedence {
