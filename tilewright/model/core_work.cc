@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "tilewright/expr/simplify.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright {
@@ -101,9 +100,8 @@ class CoreCounter {
 
 class CoreWalk {
  public:
-  CoreWalk(const Program& p, const TileProgram& t, size_t kernel, const TileSymbols& symbols,
-           std::vector<CoreStatement>& out)
-      : p_(p), t_(t), k_(t.kernels[kernel]), kernel_(kernel), symbols_(symbols), out_(out) {}
+  CoreWalk(const Program& p, const TileProgram& t, size_t kernel, CoreStatements& out)
+      : p_(p), k_(t.kernels[kernel]), kernel_(kernel), out_(out) {}
   void run() { body(k_.body, nullptr); }
 
  private:
@@ -111,119 +109,125 @@ class CoreWalk {
   static int width(DType dtype) { return std::max<int>(4, bytes(dtype)); }
   static bool narrow(DType dtype) { return is_float(dtype) && bytes(dtype) < 4; }
 
-  Expr elements(const Loop* loop, const std::vector<Sym>& axes, bool plain = true, bool masked = true) const {
-    return clipped_elements(p_, t_, symbols_, kernel_, loop, axes, plain, masked);
+  /// The one chunk of a resident axis is masked; what stands outside of loops has no chunks, and counts as plain.
+  bool runs(const Loop* loop, bool masked) const {
+    if (!loop) return !masked;
+    if (k_.axis(loop->axis).kind != KernelAxis::Kind::Stream) return masked;
+    return std::any_of(loop->segments.begin(), loop->segments.end(),
+                       [&](const Segment& g) { return g.masked == masked; }) ||
+           !loop->presents.empty();
+  }
+
+  size_t domain_of(const Loop* loop, std::vector<Sym> axes, bool plain = true, bool masked = true) {
+    CoreDomain d{kernel_, loop, std::move(axes), plain, masked};
+    const auto known = std::find(out_.domains.begin(), out_.domains.end(), d);
+    if (known != out_.domains.end()) return size_t(known - out_.domains.begin());
+    out_.domains.push_back(std::move(d));
+    return out_.domains.size() - 1;
   }
 
   void body(const Body& stmts, const Loop* loop) {
     std::vector<Sym> run;   // the axes of the loop that neighbouring statements share
     std::set<Sym> at_hand;  // tiles that it has read or made
+    bool begun = false;
     for (const Stmt& s : stmts) {
       if (auto* x = std::get_if<Loop>(&s.node)) {
         body(x->body, x);
         at_hand.clear();
+        begun = false;
       } else if (std::get_if<Map>(&s.node) || std::get_if<Reduce>(&s.node) || std::get_if<Rank>(&s.node)) {
         std::vector<Sym> axes = domain(k_, s);
         std::sort(axes.begin(), axes.end());
-        if (axes != run) at_hand.clear();
+        if (axes != run) at_hand.clear(), begun = false;
         run = axes;
         values(s, loop, at_hand);
+        if (!begun) add(CoreWork::Passes, 1, loop, {});
+        begun = true;
       } else {
         at_hand.clear();
+        begun = false;
         if (auto* dot = std::get_if<Dot>(&s.node)) product(s, *dot, loop);
-        if (auto* load = std::get_if<Load>(&s.node)) loaded(*load, loop);
-        if (auto* store = std::get_if<Store>(&s.node)) stored(*store, loop);
+        if (auto* load = std::get_if<Load>(&s.node)) loaded(s, *load, loop);
+        if (auto* store = std::get_if<Store>(&s.node)) stored(s, *store, loop);
       }
     }
   }
 
-  CoreStatement& add(const std::string& what) {
-    out_.push_back({what, 0, 0, 0, 0, 0, 0, 0, 0});
-    return out_.back();
+  void start(const Stmt& s, const Loop* loop) { out_.all.push_back({&s, kernel_, loop, {}}); }
+  void add(CoreWork work, double each, const Loop* loop, const std::vector<Sym>& axes, bool plain = true,
+           bool masked = true) {
+    if (each > 0) out_.all.back().terms.push_back({work, each, domain_of(loop, axes, plain, masked)});
   }
 
   /// The accumulators of a chunk are read and written once; operands stay in registers for a block of the product.
   void product(const Stmt& s, const Dot& x, const Loop* loop) {
-    CoreStatement& c = add(x.tile.name());
-    c.products = elements(loop, domain(k_, s));
+    start(s, loop);
+    add(CoreWork::Products, 1, loop, domain(k_, s));
     const Tile& tile = k_.tile(x.tile);
-    const Expr bytes_of_tile = Expr(width(tile.dtype)) * elements(loop, tile.axes);
-    c.written = bytes_of_tile;
-    c.read = x.accumulate ? bytes_of_tile : Expr(0);
+    add(CoreWork::Written, width(tile.dtype), loop, tile.axes);
+    if (x.accumulate) add(CoreWork::Read, width(tile.dtype), loop, tile.axes);
   }
 
-  void loaded(const Load& x, const Loop* loop) {
+  void loaded(const Stmt& s, const Load& x, const Loop* loop) {
     const Tile& tile = k_.tile(x.tile);
-    if (!narrow(tile.dtype)) return;  // f32 is read where it lies
-    CoreStatement& c = add(tile.sym.name());
-    c.conversions = elements(loop, tile.axes);
+    start(s, loop);
+    if (narrow(tile.dtype)) add(CoreWork::Conversions, 1, loop, tile.axes);  // f32 is read where it lies
   }
 
-  void stored(const Store& x, const Loop* loop) {
+  void stored(const Stmt& s, const Store& x, const Loop* loop) {
     DType to = DType::f32;
     for (const Output& o : p_.outputs)
       if (o.sym == x.tensor) to = o.dtype;
-    CoreStatement& c = add(x.tensor.name());
-    const Expr n = elements(loop, k_.tile(x.tile).axes);
-    c.read = Expr(width(k_.tile(x.tile).dtype)) * n;
-    if (narrow(to)) c.conversions = n;
-    if (narrow(to) && bytes(to) == 1) c.instructions = Expr(kRoundToF8) * n;
+    start(s, loop);
+    const std::vector<Sym>& axes = k_.tile(x.tile).axes;
+    add(CoreWork::Read, width(k_.tile(x.tile).dtype), loop, axes);
+    if (narrow(to)) add(CoreWork::Conversions, 1, loop, axes);
+    if (narrow(to) && bytes(to) == 1) add(CoreWork::Instructions, kRoundToF8, loop, axes);
   }
 
   void values(const Stmt& s, const Loop* loop, std::set<Sym>& at_hand) {
-    CoreStatement& c = add(written(s).name());
+    start(s, loop);
     const std::vector<Sym> axes = domain(k_, s);
     for (bool masked : {false, true}) {
-      const Expr n = elements(loop, axes, !masked, masked);
-      if (n.is_constant(0)) continue;
+      if (!runs(loop, masked)) continue;
       CoreCounter counter(k_);
       for (Expr e : values_in(s, masked)) counter.take(e);
       CoreTally all = counter.tally();
       if (auto* reduce = std::get_if<Reduce>(&s.node)) {
         const bool extremum = reduce->reducer == Reducer::Max || reduce->reducer == Reducer::Min;
         all.instructions += extremum ? 3 : 1;
-      } else if (std::get_if<Rank>(&s.node)) {
-        all.instructions += 1;
       }
-      const auto times = [&](Expr& to, int count) {
-        if (count > 0) to = to + Expr(count) * n;
-      };
-      times(c.instructions, all.instructions);
-      times(c.exponentials, all.exponentials);
-      times(c.quotients, all.quotients);
-      times(c.tangents, all.tangents);
+      const auto times = [&](CoreWork work, double each) { add(work, each, loop, axes, !masked, masked); };
+      times(CoreWork::Instructions, all.instructions);
+      times(CoreWork::Exponentials, all.exponentials);
+      times(CoreWork::Quotients, all.quotients);
+      times(CoreWork::Tangents, all.tangents);
+      if (auto* rank = std::get_if<Rank>(&s.node)) times(CoreWork::Places, double(k_.axis(rank->rank).block));
     }
     const DType to = k_.tile(written(s)).dtype;
     if (narrow(to)) {
-      const Expr n = elements(loop, k_.tile(written(s)).axes);
-      c.conversions = c.conversions + n;
-      if (bytes(to) == 1) c.instructions = c.instructions + Expr(kRoundToF8) * n;
+      add(CoreWork::Conversions, 1, loop, k_.tile(written(s)).axes);
+      if (bytes(to) == 1) add(CoreWork::Instructions, kRoundToF8, loop, k_.tile(written(s)).axes);
     }
-    for (Sym tile : reads(k_, s))
+    const auto touch = [&](CoreWork work, Sym tile) {
       if (at_hand.insert(tile).second && !k_.tile(tile).axes.empty())
-        c.read = c.read + Expr(width(k_.tile(tile).dtype)) * elements(loop, k_.tile(tile).axes);
-    for (Sym tile : all_written(s))
-      if (at_hand.insert(tile).second && !k_.tile(tile).axes.empty())
-        c.written = c.written + Expr(width(k_.tile(tile).dtype)) * elements(loop, k_.tile(tile).axes);
-    for (Expr* e :
-         {&c.instructions, &c.exponentials, &c.quotients, &c.tangents, &c.conversions, &c.read, &c.written})
-      *e = simplify(*e);
+        add(work, width(k_.tile(tile).dtype), loop, k_.tile(tile).axes);
+    };
+    for (Sym tile : reads(k_, s)) touch(CoreWork::Read, tile);
+    for (Sym tile : all_written(s)) touch(CoreWork::Written, tile);
   }
 
   const Program& p_;
-  const TileProgram& t_;
   const TileKernel& k_;
   size_t kernel_;
-  const TileSymbols& symbols_;
-  std::vector<CoreStatement>& out_;
+  CoreStatements& out_;
 };
 
 }  // namespace
 
-std::vector<CoreStatement> core_statements(const Program& p, const TileProgram& t,
-                                           const TileSymbols& symbols) {
-  std::vector<CoreStatement> all;
-  for (size_t k = 0; k < t.kernels.size(); ++k) CoreWalk(p, t, k, symbols, all).run();
+CoreStatements core_statements(const Program& p, const TileProgram& t) {
+  CoreStatements all;
+  for (size_t k = 0; k < t.kernels.size(); ++k) CoreWalk(p, t, k, all).run();
   return all;
 }
 

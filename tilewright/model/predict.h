@@ -1,5 +1,7 @@
 // From formulas to seconds on a machine: a time for each resource alone, occupancy and waves, and what follows for the whole.
 #pragma once
+#include <memory>
+
 #include "tilewright/hardware/machine_file.h"
 #include "tilewright/model/core_work.h"
 #include "tilewright/model/optimum.h"
@@ -16,12 +18,16 @@ struct Model {
   std::vector<Operation> operations;
   std::vector<Visits> visits;
   std::vector<Expr> blocks;  ///< of each kernel
+  Expr held;                 ///< M where a block has one memory: peak_of_block
+  CoreStatements core;       ///< what a CPU computes
   std::optional<TileProblem> problem;
   std::optional<Canonical> form, leading;  ///< with every term of M, and with the leading ones
   std::string why_no_form;
 };
+/// What is wanted of a model: closed forms take longer than everything else together, and no price needs them.
+enum class Forms : uint8_t { Closed, None };
 /// `p` and `t` must outlive the model.
-Model model_of(const Program& p, const TileProgram& t);
+Model model_of(const Program& p, const TileProgram& t, Forms forms = Forms::Closed);
 
 /// Numbers for symbols: the plan's tile sizes, widths and literal sizes, with the sizes and integer params that are given.
 using Integers = std::map<Sym, int64_t>;
@@ -30,6 +36,8 @@ Integers values_of(const Model& m, const Sizes& sizes);
 bool complete(const Model& m, const Integers& values);
 /// Bounds of blocks that a host step finds have no value: such a formula, and one that lacks a size, has none.
 std::optional<double> value_of(Expr e, const Integers& values);
+/// A formula of bytes: exactly, or where a host step finds the bounds of blocks with every chunk visited. `smooth` may be null: none.
+std::optional<double> transferred(const Model& m, Expr exact, Expr smooth, const Integers& values);
 
 struct Occupancy {
   double by_shared = 0, by_registers = 0, by_threads = 0,
@@ -48,10 +56,10 @@ struct ResourceTime {
   std::string name;      ///< "memory -> L2", "matrix f16"
   double amount = 0;     ///< bytes or operations
   std::string unit;      ///< "bytes", "multiply-adds", "exponentials", "instructions", "kernels"
-  double rate = 0;       ///< amount a second; 0: not known
-  double seconds = 0;    ///< with waves; 0 where the rate is not known
+  double rate = 0;       ///< amount a second at best; 0: not known
+  double seconds = 0;    ///< with waves and what the tiles waste; 0 where the rate is not known
   std::string unpriced;  ///< why there is no rate
-  enum class Kind : uint8_t { Transfer, Compute, Launch } kind = Kind::Transfer;
+  enum class Kind : uint8_t { Transfer, Compute, Wait, Launch } kind = Kind::Transfer;
 };
 
 /// Does the operation run on matrix units there? f32 products do not: TF32 would round their operands.
@@ -62,11 +70,31 @@ struct Prediction {
   std::vector<ResourceTime> resources;
   double overlapped = 0;  ///< seconds where every unit works at the same time
   double serial = 0;  ///< seconds where the units of a block wait for each other, transfers in the background
-  int64_t groups = 1;  ///< of a core that compute
-  double predicted =
-      0;  ///< seconds where the units of each group wait for each other and groups overlap: the longest resource, or serial / groups
+  int64_t groups = 1;    ///< of a core that compute
+  double predicted = 0;  ///< seconds, between the two: docs/model.md, "Prediction"
   std::string bound_by;
   double operations = 0;  ///< of products: two for each multiply-add
+  double transfers = 0;   ///< H: bytes that blocks load from memory and store there
+};
+
+/// How chunks under a mask are counted: by the exact sums over all blocks, or at a few blocks (sampled.h), which is what hundreds of plans can afford.
+enum class Counting : uint8_t { Exact, Sampled };
+
+/// Times on one machine of the plans that a model stands for. What does not depend on their numbers is found once.
+class Predictor {
+ public:
+  /// `m` and `machine` must outlive it.
+  Predictor(const Model& m, const MachineFile& machine, Counting counting = Counting::Exact);
+  ~Predictor();
+  Predictor(Predictor&&) noexcept;
+  /// `values`: sizes, tile sizes, widths and integer params.
+  Prediction of(const Integers& values) const;
+  /// M: bytes of one block's memory.
+  double held(const Integers& values) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 Prediction predict(const Model& m, const MachineFile& machine, const Integers& values);
 

@@ -212,7 +212,7 @@ class Reporter {
       if (room && (machine_.gpu || per_block)) l.note = fmt::format("of {}", quantity(room->value, "bytes"));
       if (room && l.value && *l.value > room->value && machine_.gpu) l.note += ": does not fit";
     };
-    const Expr both = peak_of_block(t_, m_.symbols);
+    const Expr both = m_.held;
     held("shared", m_.exact.peak_shared, machine_.gpu ? machine_.level("shared") : nullptr, true);
     held("registers", m_.exact.peak_registers, machine_.level("registers"), false);
     held("both", both, machine_.gpu ? nullptr : machine_.level("shared"), true);

@@ -7,11 +7,11 @@ namespace tilewright {
 
 struct RankedPlan {
   Plan plan;
-  double seconds = 0;    ///< predicted: on a GPU by model/predict.h, on a CPU by cpu_time.h
-  std::string bound_by;  ///< the longest resource, or the largest term
-  double transfers = 0;  ///< H: bytes that cross memory
-  double held = 0;       ///< M: bytes of one block
-  std::vector<std::pair<std::string, double>> terms;  ///< seconds of each resource or term, where it has any
+  double seconds = 0;                                 ///< predicted (model/predict.h)
+  std::string bound_by;                               ///< the longest resource
+  double transfers = 0;                               ///< H: bytes that cross memory
+  double held = 0;                                    ///< M: bytes of one block
+  std::vector<std::pair<std::string, double>> terms;  ///< seconds of each resource
   bool is_default = false;  ///< the plan that the sizes choose where nothing is said
 };
 

@@ -14,14 +14,18 @@ MachineFile with_rates(const MachineFile& machine) {
   const auto whole = [&](const MaybeFigure& of_core, double times) {
     return of_core ? MaybeFigure(Figure{of_core->value * times, "typical"}) : MaybeFigure();
   };
-  m.fma_f32 = whole(typical.fma_f32, cores);
-  m.fma_f64 = whole(typical.fma_f64, cores);
-  m.special = whole(typical.special, cores);
+  for (MaybeFigure MachineFile::*rate :
+       {&MachineFile::fma_f32, &MachineFile::fma_f64, &MachineFile::special, &MachineFile::products,
+        &MachineFile::quotients, &MachineFile::tangents, &MachineFile::conversions})
+    m.*rate = whole(typical.*rate, cores);
   if (!m.launch) m.launch = whole(typical.launch, 1);
   for (MemoryLevel& level : m.levels)
     for (const MemoryLevel& known : typical.levels) {
       if (known.name != level.name) continue;
-      if (!level.bandwidth) level.bandwidth = whole(known.bandwidth, cores);
+      if (!level.bandwidth) {
+        level.bandwidth = whole(known.bandwidth, cores);
+        level.writes = whole(known.writes, cores);
+      }
       if (!level.capacity) level.capacity = whole(known.capacity, 1);
     }
   m.about = fmt::format("not calibrated: the rates are those of {} cores of {}", cores,

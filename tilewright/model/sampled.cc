@@ -1,4 +1,4 @@
-#include "tilewright/search/sampled.h"
+#include "tilewright/model/sampled.h"
 
 #include <algorithm>
 #include <cmath>
@@ -92,6 +92,7 @@ std::vector<SampledVisits> Sampler::visits(const Bindings& given) const {
     }
     for (const KernelAxis* g : of.rows) values.erase(g->counter);
     if (!found) plain = chunks / parts, masked = 0;
+    v.known = found;
     v.plain = plain * blocks;
     v.masked = masked * blocks;
     v.elements = std::min(v.all, (v.plain + v.masked) * each);

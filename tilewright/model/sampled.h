@@ -1,6 +1,7 @@
 // How many chunks the blocks of a kernel visit under its masks, from a few blocks: what an exact sum over all blocks costs too much for, a hundred times over.
 #pragma once
-#include "tilewright/model/predict.h"
+#include "tilewright/expr/simplify.h"
+#include "tilewright/model/cost.h"
 
 namespace tilewright {
 
@@ -9,6 +10,7 @@ struct SampledVisits {
   double plain = 0, masked = 0;  ///< chunks
   double elements = 0;           ///< of the axis, in those chunks
   double all = 0;                ///< elements without a mask
+  bool known = true;             ///< false: a host step finds the bounds, and every chunk counts, as `plain`
 };
 
 /// Chunks that loops visit, for the tile sizes of any plan of a family.

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tilewright/model/pricing.h"
+#include "tilewright/tile/statements.h"
+
+namespace tilewright::pricing {
+
+namespace {
+
+/// Bytes of the arrays that are loaded, each once.
+double array_bytes(const Model& m, const Counted& c) {
+  double sum = 0;
+  for (const auto& [tensor, e] : m.exact.loaded_by_tensor) {
+    const Input* in = m.program->input(tensor);
+    if (!in) continue;
+    double n = bytes(in->dtype);
+    for (Sym a : in->axes()) n *= c.length(a);
+    sum += n;
+  }
+  return sum;
+}
+
+/// Statements of a kernel that load the tensor: its passes over it.
+int loads_of(const TileKernel& k, Sym tensor) {
+  int n = 0;
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    if (auto* load = std::get_if<Load>(&s.node)) n += load->tensor == tensor ? 1 : 0;
+  });
+  return std::max(1, n);
+}
+
+/// What crosses from memory into the first cache: blocks that run at a time, the last axes of the grid first, share what they read, as one block as long as all of
+/// them would; arrays that the cache holds whole are read once.
+double through_cache(const Model& m, const MemoryLevel& cache, const Counted& c, int64_t slots,
+                     double loaded) {
+  const double arrays = std::min(array_bytes(m, c), loaded);
+  if (cache.capacity && arrays <= cache.capacity->value * (cache.units ? cache.units->value : 1))
+    return arrays;
+  const TileKernel& k = m.tiles->kernels[0];
+  Integers larger = c.values();
+  int64_t together = std::max<int64_t>(1, slots);
+  for (size_t i = k.grid.size(); i-- > 0 && together > 1;) {
+    auto it = m.symbols.block.find(k.grid[i].index);
+    const auto n = int64_t(c.length(k.grid[i].index));
+    const int64_t g = it == m.symbols.block.end() ? 1 : c.values().at(it->second);
+    const int64_t factor = std::min(together, std::max<int64_t>(1, (n + g - 1) / g));
+    if (it != m.symbols.block.end()) larger[it->second] = std::max(g, std::min(n, g * factor));
+    together /= factor;
+  }
+  const double blocks = c.blocks(0);
+  double shared = 0;
+  for (size_t t = 0; t < m.exact.loaded_by_tensor.size(); ++t) {
+    const auto& [tensor, exact] = m.exact.loaded_by_tensor[t];
+    const Expr smooth = m.smooth.loaded_by_tensor[t].second;
+    const auto moved = c.bytes(exact, smooth, &larger), alone = c.bytes(exact, smooth);
+    if (!moved || !alone) return loaded;
+    // What a block reads again, in a later pass, is still there if the cache holds what all blocks that run read in one.
+    const double passes = loads_of(k, tensor);
+    const double held = *alone / std::max(blocks, 1.0) / passes * double(slots);
+    const bool again = passes > 1 && cache.capacity &&
+                       held <= cache.capacity->value * (cache.units ? cache.units->value : 1);
+    shared += again ? *moved / passes : *moved;
+  }
+  return std::max(arrays, std::min(shared, loaded));
+}
+
+}  // namespace
+
+void price_gpu(Sheet& sheet) {
+  using Kind = ResourceTime::Kind;
+  const Model& m = sheet.m;
+  const MachineFile& machine = sheet.machine;
+  const Counted& c = sheet.counted;
+  Prediction& p = sheet.prediction;
+  const double loaded = c.loaded(), stored = c.stored();
+  const double inner = c.bytes(m.exact.shared.loaded, m.smooth.shared.loaded).value_or(0) +
+                       c.bytes(m.exact.shared.stored, m.smooth.shared.stored).value_or(0);
+  // Each boundary between levels, farthest first.
+  bool near = false, first = true;
+  for (size_t k = 1; k < machine.levels.size(); ++k) {
+    const MemoryLevel &from = machine.levels[k - 1], &to = machine.levels[k];
+    double amount = loaded + stored;
+    if (first && to.role == "cache") amount = stored + through_cache(m, to, c, p.occupancy.slots, loaded);
+    first = false;
+    if (near && to.role == "cache") continue;  // of tiles and values: which of them it holds is up to it
+    if (to.role == "registers") amount = inner;
+    const std::string source = near && to.role == "registers" ? machine.level("shared")->name : from.name;
+    sheet.add(fmt::format("{} -> {}", source, to.name), amount, "bytes", to.bandwidth,
+              fmt::format("levels.{}.bandwidth", to.name), Kind::Transfer);
+    near = near || to.role == "shared";
+  }
+  std::map<DType, double> matrix;
+  double special = 0, vector = 0;
+  for (const Operation& op : m.operations) {
+    const double n =
+        value_of(op.each, c.values()).value_or(0) * c.times(op.kernel, op.loop, op.plain, op.masked);
+    if (op.unit == Unit::Matrix) p.operations += 2 * n;
+    (op.unit == Unit::Special ? special : uses_matrix_unit(machine, op) ? matrix[op.dtype] : vector) += n;
+  }
+  for (const auto& [dtype, n] : matrix)
+    sheet.add(fmt::format("matrix {}", name(dtype)), n, "multiply-adds", machine.matrix.at(dtype).rate,
+              fmt::format("rates.matrix.{}", name(dtype)), Kind::Compute, 0.5);
+  if (special > 0)
+    sheet.add("exponentials", special, "results", machine.special, "rates.special", Kind::Compute);
+  if (vector > 0)
+    sheet.add("vector units", vector, "instructions", machine.fma_f32, "rates.fma_f32", Kind::Compute, 0.5);
+  sheet.add(
+      "launches", double(m.tiles->kernels.size()), "kernels",
+      machine.launch ? MaybeFigure(Figure{1 / machine.launch->value, machine.launch->source}) : MaybeFigure(),
+      "transfers.launch", Kind::Launch);
+
+  double transfers = 0;
+  for (const ResourceTime& r : p.resources) {
+    if (r.kind == Kind::Transfer) transfers = std::max(transfers, r.seconds);
+    if (r.kind != Kind::Launch && r.seconds > p.overlapped) p.overlapped = r.seconds, p.bound_by = r.name;
+  }
+  const double compute = sheet.sum(Kind::Compute), launches = sheet.sum(Kind::Launch);
+  // Each group of a core takes its own units one after another, and while it uses one the other groups use the others.
+  // No more blocks share a core than there are.
+  const int64_t resident = std::min<int64_t>(
+      p.occupancy.blocks_per_core,
+      std::max<int64_t>(1, int64_t(std::ceil(double(p.occupancy.blocks) / machine.cores->value))));
+  p.groups = resident * std::max(1, m.tiles->plan.computers);
+  const double one_after_another = compute / double(p.groups);
+  p.predicted = std::max(p.overlapped, one_after_another);
+  if (one_after_another > p.overlapped) p.bound_by = "computing, one unit after another";
+  p.serial = std::max(transfers, compute) + launches;
+  p.overlapped += launches;
+  p.predicted += launches;
+}
+
+}  // namespace tilewright::pricing
