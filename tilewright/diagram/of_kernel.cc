@@ -118,15 +118,7 @@ void KernelPicture::add_box(DiagramBox b, const Stmt* s) {
 
 void KernelPicture::figures(const Stmt& s) {
   Peak& here = live_[static_cast<int>(d_.boxes.size())];
-  const auto look = [&](const Stmt& x) {
-    Peak now;
-    for (Sym sym : lifetime_.during(x)) {
-      const Tile& t = k_.tile(sym);
-      (t.level == Level::Shared ? now.shared : now.registers) += full_bytes(k_, t);
-    }
-    here.shared = std::max(here.shared, now.shared);
-    here.registers = std::max(here.registers, now.registers);
-  };
+  const auto look = [&](const Stmt& x) { here.raise(live_during(k_, lifetime_, x)); };
   look(s);
   if (const Body* inner = inner_body(s)) for_each_stmt(*inner, look);
 }
@@ -219,8 +211,7 @@ void KernelPicture::table() {
       column[0] = bytes_text(moved[at] += it->second);
     const auto it = live_.find(static_cast<int>(b));
     if (it == live_.end()) continue;
-    peaks[at].shared = std::max(peaks[at].shared, it->second.shared);
-    peaks[at].registers = std::max(peaks[at].registers, it->second.registers);
+    peaks[at].raise(it->second);
     column[1] = bytes_text(peaks[at].shared);
     column[2] = bytes_text(peaks[at].registers);
   }

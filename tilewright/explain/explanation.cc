@@ -149,8 +149,8 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
     e.sections.push_back(state_of(planned.compilation, "state" + of));
     e.sections.push_back(plan_of(planned, "plan" + of));
     const Expr exact = both(planned.model.exact.memory), smooth = both(planned.model.smooth.memory);
-    const auto h = bytes_of(planned.model, exact, smooth, values);
-    const Expr peak = peak_of_block(planned.tiles, planned.model.symbols);
+    const auto h = transferred(planned.model, exact, smooth, values);
+    const Expr peak = planned.model.held;
     const auto m = value_of(peak, values);
     const auto text = [](const std::optional<double>& x) {
       return x ? quantity(*x, "bytes") : std::string();
@@ -176,8 +176,8 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
   std::vector<std::string> between;
   for (const UnfusedKernel& k : apart) {
     if (k.between) between.push_back(k.statement);
-    const auto n = k.kernel ? bytes_of(k.kernel->model, both(k.kernel->model.exact.memory),
-                                       both(k.kernel->model.smooth.memory), numbers(*k.kernel, o.sizes))
+    const auto n = k.kernel ? transferred(k.kernel->model, both(k.kernel->model.exact.memory),
+                                          both(k.kernel->model.smooth.memory), numbers(*k.kernel, o.sizes))
                             : std::nullopt;
     without = without && n ? std::optional<double>(*without + *n) : std::nullopt;
   }

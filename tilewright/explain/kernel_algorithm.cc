@@ -118,8 +118,7 @@ void KernelSteps::stream() {
       s.code.push_back(std::move(l));
   }
   const Formulas f(k.model);
-  const Expr exact = both(k.model.exact.memory), smooth = both(k.model.smooth.memory),
-             peak = peak_of_block(k.tiles, k.model.symbols);
+  const Expr exact = both(k.model.exact.memory), smooth = both(k.model.smooth.memory), peak = k.model.held;
   s.formulas.push_back(formula_of(k, "H", f.ungrouped(exact), f.ungrouped(smooth),
                                   "one block for everything: each array crosses once"));
   s.formulas.push_back(formula_of(
@@ -165,7 +164,7 @@ void KernelSteps::group() {
   }
   s.code = code_of(k.tiles, k.model.symbols, {.detail = CodeStyle::Detail::Folded});
   s.formulas.push_back(formula_of(k, "H", both(k.model.exact.memory), both(k.model.smooth.memory)));
-  const Expr peak = peak_of_block(k.tiles, k.model.symbols);
+  const Expr peak = k.model.held;
   s.formulas.push_back(formula_of(k, "M", peak, peak, "of one block"));
   if (const Canonical* form = k.model.leading ? &*k.model.leading : k.model.form ? &*k.model.form : nullptr) {
     StepFormula least;

@@ -270,8 +270,7 @@ void KernelSteps::configurations() {
   else
     column("M", true);
   column("fits", false), column("H", false), column("", false);
-  const Expr held = gpu ? m_.exact.peak_shared : peak_of_block(t_, m_.symbols),
-             near = m_.exact.peak_registers;
+  const Expr held = gpu ? m_.exact.peak_shared : m_.held, near = m_.exact.peak_registers;
   struct Row {
     double h;
     std::vector<std::string> cells;
@@ -290,7 +289,8 @@ void KernelSteps::configurations() {
     if (gpu) cells.push_back(share(b, file()));
     const bool fits = (room() <= 0 || a <= room()) && (!gpu || file() <= 0 || b <= file());
     cells.push_back(fits ? "yes" : "no");
-    const auto moved = bytes_of(m_, both(m_.exact.memory), f_.with_tiles(both(m_.smooth.memory), c.tiles), v);
+    const auto moved =
+        transferred(m_, both(m_.exact.memory), f_.with_tiles(both(m_.smooth.memory), c.tiles), v);
     cells.push_back(moved ? quantity(*moved, "bytes")
                           : f_.text(f_.with_tiles(both(m_.smooth.memory), c.tiles)));
     cells.push_back(c.note);

@@ -41,7 +41,7 @@ StepFormula KernelSteps::formula(const std::string& name, Expr exact, Expr shown
   x.name = name;
   x.exact = exact;
   x.text = f_.text(shown);
-  x.value = bytes_of(m_, exact, shown, values_);
+  x.value = transferred(m_, exact, shown, values_);
   x.note = note;
   x.numbers = values_;
   return x;
@@ -54,7 +54,7 @@ StepFormula KernelSteps::formula_of(const Planned& k, const std::string& name, E
   x.name = name;
   x.exact = exact;
   x.text = Formulas(k.model).text(shown);
-  x.value = bytes_of(k.model, exact, shown, values);
+  x.value = transferred(k.model, exact, shown, values);
   x.note = note;
   x.numbers = values;
   return x;
@@ -65,7 +65,7 @@ StepFormula KernelSteps::transfers(const std::string& note) const {
 }
 
 StepFormula KernelSteps::one_memory(const std::string& note) const {
-  const Expr peak = peak_of_block(t_, m_.symbols);
+  const Expr peak = m_.held;
   return formula("M", peak, peak, note);
 }
 

@@ -19,15 +19,4 @@ Integers numbers(const Planned& k, const std::map<std::string, int64_t>& sizes) 
   return values_of(k.model, known);
 }
 
-std::optional<double> bytes_of(const Model& m, Expr exact, Expr smooth, const Integers& values) {
-  if (const auto v = value_of(exact, values)) return v;
-  if (!smooth) return std::nullopt;
-  Bindings b;
-  for (const auto& [sym, n] : values) b[sym] = double(n);
-  for (const auto& [loop, share] : m.symbols.visited) b[share] = 1;
-  for (Sym s : free_symbols(smooth))
-    if (!b.count(s)) return std::nullopt;
-  return evaluate(smooth, b);
-}
-
 }  // namespace tilewright::explain

@@ -24,7 +24,5 @@ struct Planned {
 
 /// Values of everything in the model's formulas, with the sizes that are known.
 Integers numbers(const Planned& k, const std::map<std::string, int64_t>& sizes);
-/// A formula of bytes: exactly, or where a host step finds the bounds of blocks with every chunk visited.
-std::optional<double> bytes_of(const Model& m, Expr exact, Expr smooth, const Integers& values);
 
 }  // namespace tilewright::explain

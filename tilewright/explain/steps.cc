@@ -50,8 +50,8 @@ Step definition_step(const CompiledProgram& c, const StepOptions& o) {
     const Formulas f(planned.model);
     const Integers values = numbers(planned, o.sizes);
     const Expr exact = both(planned.model.exact.memory), smooth = both(planned.model.smooth.memory);
-    const auto moved = bytes_of(planned.model, exact, smooth, values);
-    const auto crossed = bytes_of(planned.model, f.ungrouped(exact), f.ungrouped(smooth), values);
+    const auto moved = transferred(planned.model, exact, smooth, values);
+    const auto crossed = transferred(planned.model, f.ungrouped(exact), f.ungrouped(smooth), values);
     h.exact = h.exact ? simplify(h.exact + exact) : exact;
     least.exact = least.exact ? simplify(least.exact + f.ungrouped(exact)) : f.ungrouped(exact);
     for (const auto& [sym, n] : values) h.numbers[sym] = n, least.numbers[sym] = n;
@@ -68,7 +68,7 @@ Step definition_step(const CompiledProgram& c, const StepOptions& o) {
       stored = stored + n;
       add(arrays.value, value_of(n, values));
     }
-    const Expr peak = peak_of_block(planned.tiles, planned.model.symbols);
+    const Expr peak = planned.model.held;
     if (const auto held = value_of(peak, values); held && *held > largest) {
       largest = *held;
       m.text = f.text(peak), m.exact = peak, m.value = held, m.numbers = values;

@@ -553,11 +553,7 @@ Expr clipped_elements(const Program& p, const TileProgram& t, const TileSymbols&
 Cost cost(const Program& p, const TileProgram& t) {
   Cost c = with_tiling(p, t, Tiling(t, nullptr, false));
   Peak peak;
-  for (const TileKernel& k : t.kernels) {
-    Peak here = live_peak(k);
-    peak.shared = std::max(peak.shared, here.shared);
-    peak.registers = std::max(peak.registers, here.registers);
-  }
+  for (const TileKernel& k : t.kernels) peak.raise(live_peak(k));
   c.peak_shared = peak.shared;
   c.peak_registers = peak.registers;
   return c;

@@ -45,18 +45,24 @@ std::set<Sym> Lifetime::during(const Stmt& s) const {
   return live;
 }
 
+void Peak::raise(const Peak& other) {
+  shared = std::max(shared, other.shared);
+  registers = std::max(registers, other.registers);
+}
+
+Peak live_during(const TileKernel& k, const Lifetime& lifetime, const Stmt& s) {
+  Peak here;
+  for (Sym sym : lifetime.during(s)) {
+    const Tile& t = k.tile(sym);
+    (t.level == Level::Shared ? here.shared : here.registers) += full_bytes(k, t);
+  }
+  return here;
+}
+
 Peak live_peak(const TileKernel& k) {
-  Lifetime lifetime(k);
+  const Lifetime lifetime(k);
   Peak peak;
-  for_each_stmt(k.body, [&](const Stmt& s) {
-    Peak here;
-    for (Sym sym : lifetime.during(s)) {
-      const Tile& t = k.tile(sym);
-      (t.level == Level::Shared ? here.shared : here.registers) += full_bytes(k, t);
-    }
-    peak.shared = std::max(peak.shared, here.shared);
-    peak.registers = std::max(peak.registers, here.registers);
-  });
+  for_each_stmt(k.body, [&](const Stmt& s) { peak.raise(live_during(k, lifetime, s)); });
   return peak;
 }
 

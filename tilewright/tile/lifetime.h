@@ -28,11 +28,15 @@ class Lifetime {
   std::map<const Stmt*, std::set<Sym>> after_;
 };
 
-/// M of one kernel: the largest total of the full sizes (times slots) of tiles that are live at once, in
-/// bytes.
+/// Bytes of tiles at full size (times slots).
 struct Peak {
   int64_t shared = 0, registers = 0;
+  /// The larger of each.
+  void raise(const Peak& other);
 };
+/// Of the tiles that are live while one statement runs.
+Peak live_during(const TileKernel& k, const Lifetime& lifetime, const Stmt& s);
+/// M of one kernel: the largest total of tiles that are live at once.
 Peak live_peak(const TileKernel& k);
 
 }  // namespace tilewright
