@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "tilewright/hardware/machine.h"
 #include "tilewright/hardware/machine_file.h"
 #include "tilewright/runtime/calibrate.h"
@@ -154,8 +155,9 @@ void show_machine(const MachineFile& m, bool json, const std::string& output) {
 MachineFile calibrated(int threads) {
   CalibrateOptions o;
   o.threads = threads;
+  Progress progress("calibrating", Piped::Lines);
   o.progress = [&](const std::string& what, int done, int all) {
-    tell(fmt::format("[{:>2}/{}] {}\n", done + 1, all, what));
+    progress.now(fmt::format("[{}/{}] {}", done + 1, all, what));
   };
   return calibrate_cpu(o);
 }

@@ -10,8 +10,8 @@
 
 namespace tilewright::cli {
 
-Progress::Progress(std::string what) : what_(std::move(what)) {
-  if (isatty(2)) thread_ = std::thread([this] { show(); });
+Progress::Progress(std::string what, Piped piped) : what_(std::move(what)), terminal_(isatty(2)) {
+  if (terminal_ || piped == Piped::Lines) thread_ = std::thread([this] { show(); });
 }
 
 Progress::~Progress() {
@@ -24,17 +24,23 @@ Progress::~Progress() {
   thread_.join();
 }
 
+void Progress::now(std::string what) {
+  std::lock_guard lock(mutex_);
+  what_ = std::move(what);
+}
+
 void Progress::show() {
   using namespace std::chrono;
   const auto begin = steady_clock::now();
+  const auto first = terminal_ ? seconds(2) : seconds(5), step = terminal_ ? seconds(1) : seconds(5);
   std::unique_lock lock(mutex_);
   bool shown = false;
-  for (auto next = begin + seconds(2); !wake_.wait_until(lock, next, [this] { return done_; });
-       next += seconds(1)) {
-    tell(
-        fmt::format("\r{} … {} s\033[K", what_, duration_cast<seconds>(steady_clock::now() - begin).count()));
+  for (auto next = begin + first; !wake_.wait_until(lock, next, [this] { return done_; }); next += step) {
+    const auto spent = duration_cast<seconds>(steady_clock::now() - begin).count();
+    tell(terminal_ ? fmt::format("\r{} … {} s\033[K", what_, spent)
+                   : fmt::format("{} … {} s\n", what_, spent));
     std::fflush(stderr);
-    shown = true;
+    shown = terminal_;
   }
   if (shown) {
     tell("\r\033[K");

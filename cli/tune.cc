@@ -1,12 +1,13 @@
 // tilewright tune: plans chosen by measurement; the winner as JSON that --schedule reads.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/arrays.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "tilewright/driver/tune.h"
 #include "tilewright/search/plan_file.h"
 
@@ -97,7 +98,7 @@ void add_tune(CLI::App& app, int& status) {
       ->default_str("12");
   add_integer(
       *verb, "--budget", [o](int64_t n) { o->budget = int(n); }, 1, 86400, 60,
-      "seconds that measuring may take");
+      "seconds that measuring may take, compiling included; the default runs once whatever it takes");
   add_integer(
       *verb, "--rounds", [o](int64_t n) { o->rounds = int(n); }, 1, 1000, 9,
       "times that each plan is measured");
@@ -141,13 +142,13 @@ void add_tune(CLI::App& app, int& status) {
     t.best = size_t(o->best);
     t.race.budget = o->budget;
     t.race.rounds = o->rounds;
-    const bool terminal = isatty(2);
-    if (terminal)
-      t.progress = [](int round, size_t schedule, size_t schedules) {
-        tell(fmt::format("\rround {}: plan {} of {}\033[K", round + 1, schedule + 1, schedules));
+    const Tuned tuned = [&] {
+      Progress progress("ranking plans", Piped::Lines);
+      t.progress = [&](int round, size_t schedule, size_t schedules) {
+        progress.now(fmt::format("round {}: plan {} of {}", round + 1, schedule + 1, schedules));
       };
-    const Tuned tuned = tune(p, options, session, machine, t);
-    if (terminal) tell("\r\033[K");
+      return tune(p, options, session, machine, t);
+    }();
     const TunedPlan &own = tuned.plans[0], &best = tuned.plans[tuned.winner];
     nlohmann::ordered_json file = plan_file(p.name, name(options.target), best.schedule);
     file["machine"] = machine.name;
@@ -162,6 +163,7 @@ void add_tune(CLI::App& app, int& status) {
     if (o->program.json) {
       nlohmann::ordered_json j = file;
       j["winner"] = tuned.winner;
+      j["took"] = tuned.seconds;
       j["plans"] = nlohmann::ordered_json::array();
       for (const TunedPlan& x : tuned.plans) j["plans"].push_back(to_json(x));
       if (!o->output.empty()) j["file"] = o->output;
@@ -185,6 +187,10 @@ void add_tune(CLI::App& app, int& status) {
                             in_a_line(x));
       }
       text += fmt::format("  regret of the default: {:.1f} %\n", 100 * tuned.regret());
+      if (tuned.default_seconds > o->budget)
+        text += fmt::format(
+            "  the default alone took {:.0f} s of the budget of {} s: give --budget {} to compare plans\n",
+            tuned.default_seconds, o->budget, int(std::ceil(4 * tuned.default_seconds)));
       if (!o->output.empty()) text += fmt::format("  kept in {}\n", o->output);
       put(text);
     }

@@ -109,7 +109,7 @@ void add_verify(CLI::App& app, int& status) {
     v.repeat = o->program.repeat;
     v.run_command = run_command_of(o->program);
     const Verification result = [&] {
-      Progress progress("counting and measuring");
+      Progress progress("counting and measuring", Piped::Lines);
       return verify(p, options, v);
     }();
     if (o->program.json)

@@ -1,6 +1,7 @@
 #include "tilewright/driver/tune.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace tilewright {
@@ -28,6 +29,7 @@ class Tuner {
       : program_(p), compile_(compile), options_(options), session_(p, compile, session) {}
 
   Tuned run(const std::map<std::string, int64_t>& given, const MachineFile& machine) {
+    begin_ = std::chrono::steady_clock::now();
     CompiledProgram c = session_.kernel().compiled();
     Tuned t;
     t.plans.push_back({plan_text(c), "", 0, 0, {}});
@@ -66,8 +68,9 @@ class Tuner {
     }
     std::vector<size_t> all{0};
     for (size_t n = 1; n < t.plans.size(); ++n) all.push_back(n);
-    measure(t, all, options_.race);
-    if (c.several()) combine(t, c, of);
+    constexpr double share_of_finals = 1.0 / 3;
+    measure(t, all, options_.race.rounds, left() * (1 - share_of_finals));
+    if (c.several() && left() > 0) combine(t, c, of);
     // The fastest of many is one that was lucky too: a few run again beside the default and what the model puts first, and those times count.
     std::vector<size_t> finalists = fastest(t, finals);
     for (size_t n = 1; n < t.plans.size(); ++n)
@@ -75,10 +78,9 @@ class Tuner {
           std::find(finalists.begin(), finalists.end(), n) == finalists.end())
         finalists.push_back(n);
     finalists.insert(finalists.begin(), 0);
-    RaceOptions last = options_.race;
-    last.budget = std::max(1.0, last.budget / 2);
-    last.rounds *= 2;
-    measure(t, finalists, last);
+    if (left() > 0 && finalists.size() > 1) measure(t, finalists, 2 * options_.race.rounds, left());
+    t.seconds = spent();
+    t.default_seconds = default_seconds_;
     for (size_t n : finalists)
       if (t.plans[n].measured.median() <
           (t.winner == 0 ? 1 - least_gain : 1) * t.plans[t.winner].measured.median())
@@ -101,10 +103,18 @@ class Tuner {
     return order;
   }
 
+  double spent() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  double left() const { return options_.race.budget - spent(); }
+
   /// Races some plans, the default first.
-  void measure(Tuned& t, const std::vector<size_t>& contenders, const RaceOptions& race_options) {
+  void measure(Tuned& t, const std::vector<size_t>& contenders, int rounds, double budget) {
+    RaceOptions here = options_.race;
+    here.rounds = rounds;
+    here.budget = budget;
     const std::vector<Contender> measured = race(
-        contenders.size(), [&](size_t k) { return seconds_of(t, contenders[k]); }, race_options,
+        contenders.size(), [&](size_t k) { return seconds_of(t, contenders[k]); }, here,
         [&](int round, size_t k) {
           if (options_.progress) options_.progress(round, contenders[k], t.plans.size());
         });
@@ -128,9 +138,7 @@ class Tuner {
     for (const auto& [kernel, n] : best)
       c.kernels[kernel].plans = for_all_sizes(c.kernels[kernel], of[n].second);
     t.plans.push_back({plan_text(c), "", 0, 0, {}});
-    RaceOptions last = options_.race;
-    last.budget = std::max(1.0, last.budget / 10);
-    measure(t, {0, t.plans.size() - 1}, last);
+    measure(t, {0, t.plans.size() - 1}, options_.race.rounds, left() / 3);
   }
 
   double seconds_of(const Tuned& t, size_t n) {
@@ -148,7 +156,9 @@ class Tuner {
       constexpr double long_enough = 4;
       timed.repeat = once > 0 ? std::clamp(int(std::ceil(long_enough / once)), 1, 200) : 200;
     }
-    return session_.run_with(*timed.kernel, 0, timed.repeat).median * 1e-3;
+    const double seconds = session_.run_with(*timed.kernel, 0, timed.repeat).median * 1e-3;
+    if (n == 0 && default_seconds_ == 0) default_seconds_ = spent();
+    return seconds;
   }
 
   struct Timed {
@@ -161,6 +171,8 @@ class Tuner {
   const TuneOptions& options_;
   Session session_;
   std::map<size_t, Timed> kernels_;
+  std::chrono::steady_clock::time_point begin_;
+  double default_seconds_ = 0;
 };
 
 }  // namespace

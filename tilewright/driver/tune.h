@@ -8,6 +8,7 @@ namespace tilewright {
 
 struct TuneOptions {
   size_t best = 12;  ///< plans of each kernel, the fastest by prediction first
+  /// Of all races together: a third of the budget is kept for the last. The default is compiled and runs once whatever that takes.
   RaceOptions race;
   /// Told what is about to run: the round (from 0), which of how many schedules.
   std::function<void(int round, size_t schedule, size_t schedules)> progress;
@@ -24,6 +25,8 @@ struct TunedPlan {
 struct Tuned {
   std::vector<TunedPlan> plans;  ///< the default first
   size_t winner = 0;             ///< the default, unless another is faster by more than `least_gain`
+  double seconds = 0;            ///< that measuring took, compilation included
+  double default_seconds = 0;    ///< of them until the default had run once
   /// What the default takes longer than the winner, as a share of the winner's time.
   double regret() const;
 };

@@ -25,6 +25,7 @@ std::vector<Contender> race(size_t contenders, const std::function<double(size_t
   const auto begin = clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(clock::now() - begin).count(); };
   std::vector<Contender> all(contenders);
+  double longest_start = 0;  // what the first run of another took, preparation included
   for (int round = 0; round < options.rounds; ++round) {
     double best = __builtin_inf();
     for (const Contender& c : all) best = std::min(best, c.least());
@@ -36,14 +37,17 @@ std::vector<Contender> race(size_t contenders, const std::function<double(size_t
       if (!c.failed.empty() || (k != 0 && !c.seconds.empty() && c.least() > best * factor)) continue;
       const bool first = all[0].seconds.empty();
       if (!first && spent() > options.budget) return all;
-      if (round > 0 && c.seconds.empty()) continue;
+      const bool fresh = c.seconds.empty();
+      if (fresh && !first && (round > 0 || spent() + longest_start > options.budget)) continue;
       if (progress) progress(round, k);
+      const double before = spent();
       try {
         c.seconds.push_back(measure(k));
       } catch (const UserError& e) {
         if (k == 0) throw;
         c.failed = e.diagnostics().front().what;
       }
+      if (fresh && k != 0) longest_start = std::max(longest_start, spent() - before);
     }
   }
   return all;
