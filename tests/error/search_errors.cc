@@ -47,10 +47,34 @@ TEST(PlanFiles, SayWhereTheyAreWrong) {
   EXPECT_NE(plan("{\"tilewright_plan\": 1, \"program\": \"softmax\", \"schedule\": 7}")
                 .find("`schedule` is not a text"),
             std::string::npos);
+  EXPECT_EQ(
+      plan("[]"),
+      "plan.json:1:1: error: the plan is a list in JSON, not an object\n"
+      "  []\n"
+      "  ^\n"
+      "  help: give a file that `tilewright tune --output FILE` wrote, or a schedule (docs/schedule.md)\n");
+  EXPECT_NE(plan("{\"tilewright_plan\": 1, \"program\": \"softmax\", \"target\": \"cuda\", \"schedule\": "
+                 "\"stream j=8\"}")
+                .find("plan.json:1:45: error: the plan is for the target `cuda`, and this is for `cpu`"),
+            std::string::npos);
   // The schedule itself is read as any other.
   EXPECT_NE(plan("{\"tilewright_plan\": 1, \"program\": \"softmax\", \"schedule\": \"stream k=8\"}")
                 .find("plan.json (schedule):1:8: error: "),
             std::string::npos);
+}
+
+TEST(PlanFiles, AreModelledOnTheirTarget) {
+  const std::string file = testing::new_folder() + "/plan.json";
+  testing::write(file,
+                 "{\"tilewright_plan\": 1, \"program\": \"softmax\", \"target\": \"cuda\", \"schedule\": "
+                 "\"stream j=8\"}");
+  EXPECT_NE(refused({"model", "examples/softmax.tw", "--machine", "this-cpu", "--schedule", file})
+                .find("the plan is for the target `cuda`, and this is for `cpu`"),
+            std::string::npos);
+  EXPECT_EQ(tilewright(
+                {"run", "examples/softmax.tw", "--size", "r=2,j=8", "--target", "interp", "--schedule", file})
+                .status,
+            0);
 }
 
 TEST(Search, RefusesWhatItCannotSearch) {
@@ -78,6 +102,7 @@ TEST(Tune, RefusesWhatItCannotMeasureOrKeep) {
   EXPECT_NE(with({"--device", "1"}).find("--device has no effect here"), std::string::npos);
   EXPECT_NE(with({"-o", "/nowhere/plan.json"}).find("--output /nowhere/plan.json"), std::string::npos);
   EXPECT_EQ(refused({"tune", "examples/softmax.tw"}).find("internal"), std::string::npos);
+  EXPECT_NE(with({"-o", ""}).find("-o is empty"), std::string::npos);
 }
 
 }  // namespace

@@ -455,7 +455,10 @@ std::vector<PassTime> CompiledProgram::times() const {
 CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
   CompileOptions o = given;
   if (is_plan_file(o.schedule)) {
-    o.schedule = schedule_of(given.schedule, given.schedule_name, p.name);
+    // Interpreters of tile programs run the plans of any target.
+    const Target target = o.target == Target::InterpMapped ? o.mapping : o.target;
+    o.schedule = schedule_of(given.schedule, given.schedule_name, p.name,
+                             target == Target::Interp ? "" : name(target));
     o.schedule_name = fmt::format("{} (schedule)", given.schedule_name);
   }
   for (const Output& out : p.outputs)

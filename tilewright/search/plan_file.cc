@@ -22,8 +22,13 @@ class PlanReader {
           Span{source_, at, std::min(at + 1, text.size())}, "the plan is not JSON",
           "give a file that `tilewright tune --output FILE` wrote, or a schedule (docs/schedule.md)");
     }
+    if (!json_.is_object())
+      throw UserError(
+          whole(), "the plan is a list in JSON, not an object",
+          "give a file that `tilewright tune --output FILE` wrote, or a schedule (docs/schedule.md)");
   }
 
+  bool has(const char* key) const { return json_.contains(key); }
   /// A field, which must be there.
   const nlohmann::json& at(const char* key) const {
     const auto it = json_.find(key);
@@ -55,10 +60,11 @@ class PlanReader {
 
 bool is_plan_file(const std::string& text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string::npos && text[first] == '{';
+  return first != std::string::npos && (text[first] == '{' || text[first] == '[');
 }
 
-std::string schedule_of(const std::string& text, const std::string& name, const std::string& program) {
+std::string schedule_of(const std::string& text, const std::string& name, const std::string& program,
+                        const std::string& target) {
   const PlanReader reader(text, name);
   const nlohmann::json& version = reader.at(version_key);
   if (version != plan_file_version)
@@ -71,6 +77,11 @@ std::string schedule_of(const std::string& text, const std::string& name, const 
     throw UserError(reader.place("program"),
                     fmt::format("the plan is for the program `{}`, and this one is `{}`", of, program),
                     "give the plan of this program, or tune it");
+  if (!target.empty() && reader.has("target") && reader.text("target") != target)
+    throw UserError(
+        reader.place("target"),
+        fmt::format("the plan is for the target `{}`, and this is for `{}`", reader.text("target"), target),
+        fmt::format("tune for {}, or give a machine or target that the plan is for", target));
   return reader.text("schedule");
 }
 
