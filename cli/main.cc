@@ -19,6 +19,25 @@ std::vector<std::string> verb_names(const CLI::App& app) {
   return names;
 }
 
+/// A value that is there and empty, which CLI11 takes for one that is not there. Lists and schedules have messages of their own.
+void refuse_empty_values(int argc, char** argv) {
+  for (int k = 1; k < argc; ++k) {
+    const std::string item = argv[k], before = argv[k - 1];
+    const bool value = k > 1 && before.size() > 1 && before[0] == '-';
+    std::string option;
+    if (item.empty())
+      option = value ? before : "";
+    else if (item.rfind("--", 0) == 0 && item.find('=') == item.size() - 1)
+      option = item.substr(0, item.size() - 1);
+    else
+      continue;
+    const char* const own[] = {"--schedule", "--size", "--dtype", "--param", "--input"};
+    if (std::find(std::begin(own), std::end(own), option) != std::end(own)) continue;
+    throw UserError(Span{}, option.empty() ? "an argument is empty" : fmt::format("{} is empty", option),
+                    option.empty() ? "leave it out" : "give it a value, or leave it out");
+  }
+}
+
 /// What CLI11 found wrong with the command line, as a message of ours.
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& e) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
@@ -87,6 +106,7 @@ int run(int argc, char** argv) {
       std::find(argv + 1, argv + std::max(argc, 1), std::string("--json")) != argv + std::max(argc, 1);
   return guarded(
       [&] {
+        refuse_empty_values(argc, argv);
         try {
           app.parse(argc, argv);
         } catch (const CLI::ParseError& e) {

@@ -62,6 +62,16 @@ TEST_F(CommandErrors, UnknownOptions) {
             "error: --target has no effect here\n  help: it is for --steps\n");
 }
 
+TEST_F(CommandErrors, EmptyValues) {
+  const std::string help = "  help: give it a value, or leave it out\n";
+  EXPECT_EQ(refused({"draw", "s.tw", "--output", ""}), "error: --output is empty\n" + help);
+  EXPECT_EQ(refused({"draw", "s.tw", "--output="}), "error: --output is empty\n" + help);
+  EXPECT_EQ(refused({"explain", "s.tw", "--no-run", "--html", ""}), "error: --html is empty\n" + help);
+  EXPECT_EQ(refused({"hardware", "detect", "--output", ""}), "error: --output is empty\n" + help);
+  EXPECT_EQ(refused({"model", "s.tw", "--machine", ""}), "error: --machine is empty\n" + help);
+  EXPECT_EQ(refused({"derive", ""}), "error: an argument is empty\n  help: leave it out\n");
+}
+
 TEST_F(CommandErrors, Machines) {
   EXPECT_EQ(refused({"hardware", "sho"}), "error: no action is called `sho`\n  help: did you mean `show`?\n");
   EXPECT_EQ(
