@@ -54,6 +54,18 @@ TEST(DrawDiagram, MaskedAttention) {
   EXPECT_EQ(text(only(d, Kind::Function)), "• / sqrt(size(d))");
 }
 
+TEST(DrawDiagram, HoverTitlesNameWhatHasNoName) {
+  const Diagram d = diagram(
+      "program p\naxis i, j, e = 8\ninput A[i, j] : f32\ninput G[i, j] : f32\ninput V[j, e] : f32\n"
+      "O[i, e] = sum[j](where(j <= i, A * G, 0) * V)\noutput O : f32\n");
+  bool found = false;
+  for (const PictureWire& w : lay_out(d).wires) {
+    EXPECT_NE(w.title.substr(0, 1), ",") << w.title;
+    found = found || w.title.find(": summed") != std::string::npos;
+  }
+  EXPECT_TRUE(found);
+}
+
 TEST(DrawDiagram, ASoftmaxWrittenOutIsOne) {
   const Diagram d = example("respelled");
   EXPECT_EQ(kinds(d),

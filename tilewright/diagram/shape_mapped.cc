@@ -56,7 +56,11 @@ double Shaper::cups() {
     if (dy > 2 * r + 0.01) w.path.strokes.push_back({false, {}, {}, {x, cup[1].y - r}});
     w.path.strokes.push_back({true, {x, cup[1].y - r + c}, {x - r + c, cup[1].y}, {x - r, cup[1].y}});
     w.path.line({0, cup[1].y});
-    w.title = array(box_.inputs[0]).name + ", " + array(box_.inputs[1]).name + ": summed";
+    const auto named = [&](size_t n, const std::string& otherwise) {
+      const std::string& name = array(box_.inputs[n]).name;
+      return name.empty() ? otherwise : name;
+    };
+    w.title = named(0, "what enters above") + ", " + named(1, "what enters below") + ": summed";
     g_.strands.push_back(w);
   }
   return x;
