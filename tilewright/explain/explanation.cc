@@ -155,7 +155,8 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
     const auto text = [](const std::optional<double>& x) {
       return x ? quantity(*x, "bytes") : std::string();
     };
-    cost.lines.push_back({"H" + of, f.text(smooth), text(h)});
+    cost.lines.push_back(
+        {"H" + of, f.text(smooth) + where_tiles_divide(planned.model, smooth, h, values), text(h)});
     cost.lines.push_back({"M" + of, f.text(peak), text(m)});
     moved = moved && h ? std::optional<double>(*moved + *h) : std::nullopt;
     if (complete(planned.model, values)) {

@@ -24,5 +24,8 @@ struct Planned {
 
 /// Values of everything in the model's formulas, with the sizes that are known.
 Integers numbers(const Planned& k, const std::map<std::string, int64_t>& sizes);
+/// Where a formula of tiles that divide what they cut gives another number at these sizes than the exact bytes: which is which. Else empty.
+std::string where_tiles_divide(const Model& m, Expr smooth, const std::optional<double>& exact,
+                               const Integers& values);
 
 }  // namespace tilewright::explain
