@@ -1,5 +1,6 @@
 // tilewright search: the plans of each kernel in the order of their predicted times, and the place of the default among them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -40,7 +41,9 @@ std::string row(const Program& p, const RankedPlan& x, size_t place, double firs
   return fmt::format("  {:>4}  {:>10}  {:>5.2f}  {:>10}  {:>10}  {:<34}  {}{}\n", place + 1,
                      quantity(x.seconds, "s"), first > 0 ? x.seconds / first : 1,
                      quantity(x.transfers, "bytes"), quantity(x.held, "bytes"), x.bound_by, print(p, x.plan),
-                     x.is_default ? "  (default)" : "");
+                     x.is_default && x.too_large ? "  (default; holds too much)"
+                     : x.is_default              ? "  (default)"
+                                                 : "");
 }
 
 /// A line below the plan's: what takes how long.
@@ -92,18 +95,35 @@ void add_search(CLI::App& app, int& status) {
     const std::vector<RankedKernel> kernels = rank_plans(c, options, machine, sizes, size_t(o->best));
     nlohmann::ordered_json j{
         {"program", p.name}, {"target", name(options.target)}, {"machine", machine.name}};
-    for (const Axis& a : p.axes)
-      if (auto it = sizes.find(a.index.size()); it != sizes.end()) j["sizes"][a.name()] = it->second;
+    std::string at;
+    std::vector<std::string> assumed;
+    for (const Axis& a : p.axes) {
+      const auto it = sizes.find(a.index.size());
+      if (it == sizes.end()) continue;
+      j["sizes"][a.name()] = it->second;
+      if (a.baked()) continue;
+      at += fmt::format("{}{}={}", at.empty() ? "" : " ", a.name(), it->second);
+      if (!a.size && !given.count(a.name())) assumed.push_back(a.name());
+    }
+    if (!assumed.empty()) j["assumed"] = assumed;
     j["kernels"] = nlohmann::ordered_json::array();
     std::string text = fmt::format("{}  {}  {}{}\n", p.name, name(options.target), machine.name,
                                    machine.about.empty() ? "" : " (" + machine.about + ")");
+    if (!at.empty())
+      text += fmt::format(
+          "  at {}{}\n", at,
+          assumed.empty() ? ""
+                          : fmt::format("; {} assumed, where --size gives none", fmt::join(assumed, ", ")));
     for (const RankedKernel& k : kernels) {
       const Program& of = c.kernels[k.kernel].program;
       const Ranking& r = k.ranking;
       const size_t shown = std::min(r.plans.size(), size_t(o->best)), own = r.place_of_default();
       text += heading(c, k.kernel, "#");
-      text += fmt::format("  {} plans, {} tile programs; {} hold too much, {} refused; {:.0f} ms\n",
-                          r.enumerated, r.families, r.too_large, r.refused, r.milliseconds);
+      const bool kept = own < r.plans.size() && r.plans[own].too_large;
+      text += fmt::format(
+          "  {} plans, {} tile programs; {} hold too much{}, {} refused, {} ranked; {:.0f} ms\n",
+          r.enumerated, r.families, r.too_large, kept ? " (the default too, which is ranked)" : "", r.refused,
+          r.plans.size(), r.milliseconds);
       text += fmt::format("  {:>4}  {:>10}  {:>5}  {:>10}  {:>10}  {:<34}  {}\n", "", "predicted", "ratio",
                           "H", "M", "bound by", "plan");
       nlohmann::ordered_json one{{"kernel", c.name_of(k.kernel)},

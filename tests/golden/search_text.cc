@@ -28,6 +28,12 @@ TEST(SearchText, OfACpu) {
                                 "r=8,n=6144", "--best", "3"}));
 }
 
+TEST(SearchText, SaysWhichSizesItAssumed) {
+  const std::string text =
+      table({"examples/rmsnorm_matmul.tw", "--machine", "typical-avx2", "--size", "n=512", "--best", "1"});
+  EXPECT_NE(text.find("  at r=1024 n=512; r assumed, where --size gives none\n"), std::string::npos) << text;
+}
+
 TEST(SearchText, OfAGpu) {
   testing::expect_golden("search/pf_causal_h200.txt",
                          table({"examples/pf_causal.tw", "--target", "interp", "--size",

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <ctime>
 #include <set>
+#include <thread>
 
 #include "tilewright/driver/ranked.h"
 #include "tilewright/search/plan_file.h"
@@ -119,6 +121,21 @@ TEST(Search, PredictsGpuPlansAsTheModelDoes) {
   }
 }
 
+TEST(Search, PredictsCpuPlansAsTheModelDoes) {
+  for (const auto& [file, given] : programs()) {
+    const Searched s(file, given);
+    const MachineFile machine = cpu_machine();
+    const Ranking r = s.ranking(machine);
+    for (size_t n = 0; n < r.plans.size(); n += 1 + r.plans.size() / 7) {
+      const TileProgram t = lower(s.kernel(), r.plans[n].plan);
+      const Model m = model_of(s.kernel().elaborated, t);
+      const Prediction p = predict(m, machine, values_of(m, s.sizes));
+      EXPECT_NEAR(p.predicted, r.plans[n].seconds, 0.03 * p.predicted)
+          << file << " " << print(s.c.program, r.plans[n].plan);
+    }
+  }
+}
+
 TEST(Search, OrdersByTimeAndFollowsTheMachine) {
   const Searched s("examples/pf_causal.tw", {{"b", 1}, {"h", 4}, {"i", 1024}, {"j", 1024}});
   const MachineFile machine = cpu_machine();
@@ -129,11 +146,13 @@ TEST(Search, OrdersByTimeAndFollowsTheMachine) {
   EXPECT_GT(r.plans[0].seconds, 0);
   // A machine twice as fast in everything takes half the time, but for tasks.
   MachineFile fast = machine;
-  fast.fma_f32->value *= 2;
-  fast.special->value *= 2;
+  for (MaybeFigure* rate :
+       {&fast.fma_f32, &fast.special, &fast.products, &fast.quotients, &fast.tangents, &fast.conversions})
+    (*rate)->value *= 2;
   if (fast.launch) fast.launch->value /= 2;
   for (MemoryLevel& l : fast.levels)
-    if (l.bandwidth) l.bandwidth->value *= 2;
+    for (MaybeFigure* rate : {&l.bandwidth, &l.writes})
+      if (*rate) (*rate)->value *= 2;
   const Ranking twice = s.ranking(fast);
   ASSERT_EQ(twice.plans.size(), r.plans.size());
   for (size_t n = 0; n < r.plans.size(); ++n) {  // tasks cost what they cost
@@ -148,6 +167,9 @@ TEST(Search, OrdersByTimeAndFollowsTheMachine) {
   const Ranking fewer = s.ranking(small);
   EXPECT_LT(fewer.plans.size(), r.plans.size());
   EXPECT_GT(fewer.too_large, r.too_large);
+  // What holds too much is left out, but for the default.
+  const bool own = fewer.plans.at(fewer.place_of_default()).too_large;
+  EXPECT_EQ(fewer.enumerated, fewer.plans.size() + fewer.too_large - own + fewer.refused);
   for (const RankedPlan& x : fewer.plans) EXPECT_TRUE(x.held <= 64 << 10 || x.is_default);
 }
 
@@ -186,6 +208,16 @@ TEST(Race, GivesUpTheHopelessAndKeepsTheFirst) {
   EXPECT_EQ(all[5].failed, "it does not run");
   EXPECT_EQ(all[1].median(), 1.0);
   EXPECT_EQ(all[5].median(), __builtin_inf());
+  // No contender begins that would not end in time, by what others took; those that have begun go on.
+  {
+    std::vector<int> begun(4, 0);
+    const auto wait = [&](size_t k) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(begun[k]++ == 0 && k > 0 ? 60 : 1));
+      return 1.0;
+    };
+    race(4, wait, RaceOptions{0.1, 3, 1.3});
+    EXPECT_EQ(begun, (std::vector<int>{3, 3, 0, 0}));
+  }
   // Without a budget the first alone runs.
   runs.assign(5, 0);
   race(

@@ -81,9 +81,9 @@ Ranking rank(const Program& elaborated, const Derivation& d, const Plan& base, c
           values[it->second] = numbers[k];
       x.held = priced->predictor.held(values);
       x.is_default = print(elaborated, x.plan) == as_text;
-      if (x.held > room && !x.is_default) {
-        ++r.too_large;
-      } else {
+      x.too_large = x.held > room;
+      r.too_large += x.too_large;
+      if (!x.too_large || x.is_default) {
         priced->price(x, values);
         r.plans.push_back(std::move(x));
       }
