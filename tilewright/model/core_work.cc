@@ -126,11 +126,32 @@ class CoreWalk {
     return out_.domains.size() - 1;
   }
 
+  /// A repair of a tile by a factor, which the product that adds to the tile next applies as it reads it.
+  bool rides_on_product(const Body& stmts, size_t at) const {
+    const Map* map = std::get_if<Map>(&stmts[at].node);
+    if (!map || !map->value.is(Op::Mul)) return false;
+    const auto touches = [&](const Stmt& s) {
+      const std::vector<Sym> read = reads(k_, s), made = all_written(s);
+      return std::find(read.begin(), read.end(), map->tile) != read.end() ||
+             std::find(made.begin(), made.end(), map->tile) != made.end();
+    };
+    if (!touches(stmts[at])) return false;
+    for (size_t n = at + 1; n < stmts.size(); ++n) {
+      const Dot* dot = std::get_if<Dot>(&stmts[n].node);
+      if (dot && dot->tile == map->tile) return dot->accumulate;
+      if (std::get_if<Loop>(&stmts[n].node) || std::get_if<When>(&stmts[n].node) || touches(stmts[n]))
+        return false;
+    }
+    return false;
+  }
+
   void body(const Body& stmts, const Loop* loop) {
     std::vector<Sym> run;   // the axes of the loop that neighbouring statements share
     std::set<Sym> at_hand;  // tiles that it has read or made
     bool begun = false;
-    for (const Stmt& s : stmts) {
+    for (size_t at = 0; at < stmts.size(); ++at) {
+      const Stmt& s = stmts[at];
+      if (rides_on_product(stmts, at)) continue;
       if (auto* x = std::get_if<Loop>(&s.node)) {
         body(x->body, x);
         at_hand.clear();
@@ -149,6 +170,7 @@ class CoreWalk {
         if (auto* dot = std::get_if<Dot>(&s.node)) product(s, *dot, loop);
         if (auto* load = std::get_if<Load>(&s.node)) loaded(s, *load, loop);
         if (auto* store = std::get_if<Store>(&s.node)) stored(s, *store, loop);
+        if (auto* when = std::get_if<When>(&s.node)) vote(s, *when, loop);
       }
     }
   }
@@ -183,6 +205,18 @@ class CoreWalk {
     add(CoreWork::Read, width(k_.tile(x.tile).dtype), loop, axes);
     if (narrow(to)) add(CoreWork::Conversions, 1, loop, axes);
     if (narrow(to) && bytes(to) == 1) add(CoreWork::Instructions, kRoundToF8, loop, axes);
+  }
+
+  /// The condition alone: what it leads to is rare.
+  void vote(const Stmt& s, const When& x, const Loop* loop) {
+    start(s, loop);
+    CoreCounter counter(k_);
+    counter.take(x.condition);
+    add(CoreWork::Instructions, counter.tally().instructions + 1, loop, x.axes);
+    for (Sym tile : reads(k_, s))
+      if (!k_.tile(tile).axes.empty())
+        add(CoreWork::Read, width(k_.tile(tile).dtype), loop, k_.tile(tile).axes);
+    add(CoreWork::Passes, 1, loop, {});
   }
 
   void values(const Stmt& s, const Loop* loop, std::set<Sym>& at_hand) {

@@ -14,12 +14,13 @@ namespace {
 // Clocks that emitted kernels take beside their operations (bench/notes.md).
 constexpr double call_of_kernel =
     20;  // a call of the micro-kernel: accumulators read and written, its loop left
-constexpr double accumulators = 10;       // independent sums that hide the latency of a multiply-add
-constexpr double crossed_element = 1;     // an element of a copy across rows
-constexpr double copied_vector = 2;       // a vector of a copy along rows: read and written
-constexpr double start_of_pass = 40;      // a pass over a tile: its loops set up
-constexpr double place_of_list = 7;       // an element past one place of a sorted list, in scalars
-constexpr double seconds_of_task = 4e-7;  // a task taken from the pool
+constexpr double accumulators = 10;        // independent sums that hide the latency of a multiply-add
+constexpr double crossed_element = 1;      // an element of a copy across rows
+constexpr double copied_vector = 2;        // a vector of a copy along rows: read and written
+constexpr double start_of_pass = 40;       // a pass over a tile: its loops set up
+constexpr double place_of_list = 3.5;      // an element past one place of a sorted list, in scalars
+constexpr double depth_of_products = 128;  // of the products that `rates.products` is measured with
+constexpr double seconds_of_task = 4e-7;   // a task taken from the pool
 constexpr double start_of_run =
     128;  // bytes of memory's time that a run of neighbouring elements costs beside its own
 constexpr double share_of_cache = 0.5;  // of the last cache that what is read again may take
@@ -170,7 +171,7 @@ void Cpu::products(Sheet& sheet, const std::vector<double>& elements) const {
       if (t.work == CoreWork::Products) amount += t.each * elements[t.domain];
     products += amount;
     if (!p.lane) {
-      taken += amount * 2 * width_;
+      taken += amount;  // lanes run along the sum
       continue;
     }
     const double lane = c.extent(k, p.lane), row = p.row ? c.extent(k, p.row) : 1,
@@ -180,7 +181,9 @@ void Cpu::products(Sheet& sheet, const std::vector<double>& elements) const {
     const double rows = std::min<double>(row, cpu::rows_of_product(vectors, registers_));
     const double padding = std::ceil(lane / width_) * width_ / lane, sums = vectors * rows;
     taken += amount * padding * std::max({1.0, (vectors + rows) / sums, accumulators / sums});
-    calls += amount * padding / (sums * width_ * std::max(1.0, inner));
+    // The measured rate has calls in it.
+    const double measured = sheet.machine.products ? 1 / depth_of_products : 0;
+    calls += amount * padding / (sums * width_) * std::max(0.0, 1 / std::max(1.0, inner) - measured);
   }
   sheet.prediction.operations = 2 * products;
   if (products <= 0) return;
@@ -191,8 +194,9 @@ void Cpu::products(Sheet& sheet, const std::vector<double>& elements) const {
   r.seconds *= taken / products;
   const MaybeFigure clocks =
       hertz_ > 0 ? MaybeFigure(Figure{hertz_ * machine.cores->value, "derived"}) : MaybeFigure();
-  sheet.add("calls of products", calls, "calls", clocks, "rates.fma_f32", ResourceTime::Kind::Compute,
-            1 / call_of_kernel);
+  if (calls > 0)
+    sheet.add("calls of products", calls, "calls", clocks, "rates.fma_f32", ResourceTime::Kind::Compute,
+              1 / call_of_kernel);
 }
 
 void Cpu::price(Sheet& sheet) const {
