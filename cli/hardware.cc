@@ -86,6 +86,7 @@ nlohmann::json machine_json(const MachineFile& m) {
   for (const auto& [dtype, unit] : m.matrix) {
     nlohmann::json one{{"shape", unit.shape}};
     if (unit.rate) one["rate"] = figure_json(*unit.rate);
+    if (unit.sustained) one["sustained"] = figure_json(*unit.sustained);
     j["matrix"][name(dtype)] = one;
   }
   j["levels"] = nlohmann::json::array();

@@ -66,7 +66,8 @@ TEST(Predict, ProductsBoundByTheMatrixUnits) {
 }
 
 TEST(Predict, SlotsThatStayEmptyCostNothing) {
-  Predicted x("examples/napkin/attention_f8.tw", "group q=128; stream x=64; keep Q; stages 2; guard always");
+  Predicted x("examples/napkin/attention_f8.tw",
+              "group q=128; stream x=64; keep Q; stages 2; roles 0+1; guard always");
   const MachineFile h100 = find_machine("h100-sxm");
   const auto at = [&](int64_t blocks) {
     return predict(x.m, h100, x.sizes({{"q", 128 * blocks}, {"x", 8192}}));
@@ -89,11 +90,32 @@ TEST(Predict, OneComputingGroupWaitsForItsUnits) {
   const Integers v = one.sizes({{"b", 1}, {"h", 33}, {"i", 4096}, {"j", 4096}});
   const Prediction p = predict(one.m, h100, v);
   EXPECT_EQ(p.groups, 1);
-  EXPECT_DOUBLE_EQ(p.predicted, p.serial);
-  double compute = 0;
-  for (const ResourceTime& r : p.resources)
+  EXPECT_NEAR(p.predicted, p.serial, 1e-12);
+  double compute = 0, waits = 0;
+  for (const ResourceTime& r : p.resources) {
     if (r.kind == ResourceTime::Kind::Compute) compute += r.seconds;
-  EXPECT_DOUBLE_EQ(p.serial, compute);
+    if (r.kind == ResourceTime::Kind::Wait) waits += r.seconds;
+  }
+  EXPECT_GT(waits, 0);
+  EXPECT_NEAR(p.serial, compute + waits, 1e-12);
+}
+
+TEST(Predict, RingsHideLoadsAndGroupsTakeTurns) {
+  const auto at = [](const std::string& schedule, const std::string& machine) {
+    Predicted x("examples/pf_global.tw", schedule);
+    return predict(x.m, find_machine(machine), x.sizes({{"b", 1}, {"h", 33}, {"i", 4096}, {"j", 4096}}));
+  };
+  const Prediction one = at("group i=128/64; stream j=128; stages 1; roles 1+2; keep Q", "h100-sxm"),
+                   two = at("group i=128/64; stream j=128; stages 2; roles 1+2; keep Q", "h100-sxm"),
+                   three = at("group i=192/64; stream j=64; stages 3; roles 1+3; keep Q", "h100-sxm");
+  // Without a slot ahead each chunk waits for its loads.
+  EXPECT_GT(one.predicted, 1.3 * two.predicted);
+  // Where each group has less to do beside the matrix unit, products wait less.
+  EXPECT_LT(three.predicted, two.predicted);
+  EXPECT_EQ(two.bound_by, "matrix f16");
+  // A machine that cannot hold its clock takes longer, by what was measured of it.
+  const Prediction limited = at("group i=128/64; stream j=128; stages 2; roles 1+2; keep Q", "h200");
+  EXPECT_NEAR(limited.operations / find(limited, "matrix f16")->seconds, 770e12, 1e9);
 }
 
 TEST(Predict, MasksHalveTheWork) {
@@ -181,6 +203,33 @@ TEST(Predict, ACpuComputesOneAfterAnother) {
   EXPECT_NEAR(p.predicted, 2.0 * 512 * 512 * 512 / 100e9, 1e-6 + 0.2 * p.predicted);
   EXPECT_DOUBLE_EQ(p.predicted, p.serial);
   EXPECT_EQ(p.occupancy.slots, int64_t(cpu.cores->value));
+  // Rows of two elements cost calls of the micro-kernel, and columns of half a vector whole ones.
+  Predicted small("bench/product.tw", "group i=2, j=4; stream k=4", Target::Cpu);
+  const Prediction q = predict(small.m, cpu, small.sizes({{"i", 512}, {"j", 512}, {"k", 512}}));
+  EXPECT_EQ(find(q, "multiply-adds of products")->amount, find(p, "multiply-adds of products")->amount);
+  EXPECT_GT(q.predicted, 3 * p.predicted);
+}
+
+TEST(Predict, OperandsOfACpuCrossMemoryOnceWhereTheyFitItsCache) {
+  Predicted x("bench/product.tw", "group i=64, j=32; stream k=64", Target::Cpu);
+  MachineFile cpu = find_machine("typical-avx2");
+  const auto moved = [&](int64_t n) {
+    return find(predict(x.m, cpu, x.sizes({{"i", n}, {"j", n}, {"k", n}})), "memory -> L3")->amount;
+  };
+  EXPECT_DOUBLE_EQ(moved(512), 3.0 * 512 * 512 * 4);
+  // B, read again for every block of rows, is larger than half of the cache; A lies there from one block of columns to the next.
+  EXPECT_GT(moved(2048), 16 * 3.0 * 2048 * 2048 * 4 / 2);
+}
+
+TEST(Predict, RepairsRideOnProducts) {
+  const auto vector_units = [](const std::string& guard) {
+    Predicted x("examples/pf_global.tw", "group i=48; stream j=64; guard " + guard, Target::Cpu);
+    const Prediction p =
+        predict(x.m, find_machine("typical-avx2"), x.sizes({{"b", 1}, {"h", 2}, {"i", 512}, {"j", 512}}));
+    return find(p, "vector units")->amount;
+  };
+  // Multiplying the accumulators by the repair costs nothing; a vote costs something.
+  EXPECT_LT(vector_units("always"), 1.1 * vector_units("moved"));
 }
 
 TEST(Predict, EmptySizes) {

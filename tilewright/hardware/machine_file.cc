@@ -178,9 +178,10 @@ class MachineReader {
       }
       if (!unit.is_table()) refuse(unit, "a matrix unit is not a table", "write [rates.matrix.f16]");
       const toml::table& t = *unit.as_table();
-      known(t, {"rate", "shape"});
+      known(t, {"rate", "sustained", "shape"});
       MatrixUnit& u = m_.matrix[*dtype];
       u.rate = figure(t, "rate");
+      u.sustained = figure(t, "sustained");
       if (const toml::node* shape = t.get("shape")) {
         const toml::array* numbers = shape->as_array();
         if (!numbers || numbers->size() != 3)
@@ -303,8 +304,9 @@ std::string to_toml(const MachineFile& m) {
     if (!lines.empty()) s += fmt::format("\n[{}]\n{}", table, lines);
     if (std::string(table) == "rates")
       for (const auto& [dtype, unit] : m.matrix)
-        s += fmt::format("\n[rates.matrix.{}]\n{}shape = [{}, {}, {}]\n", name(dtype),
-                         toml_figure("rate", unit.rate), unit.shape[0], unit.shape[1], unit.shape[2]);
+        s += fmt::format("\n[rates.matrix.{}]\n{}{}shape = [{}, {}, {}]\n", name(dtype),
+                         toml_figure("rate", unit.rate), toml_figure("sustained", unit.sustained),
+                         unit.shape[0], unit.shape[1], unit.shape[2]);
   }
   for (const MemoryLevel& l : m.levels)
     s += fmt::format("\n[[levels]]\nname = {}\nrole = \"{}\"\n{}{}{}{}{}{}{}", quoted(l.name), l.role,
@@ -354,6 +356,7 @@ std::string to_text(const MachineFile& m) {
   for (const MachineField& f : machine_fields()) line(f.key, f.unit, m.*f.figure);
   for (const auto& [dtype, unit] : m.matrix) {
     line(fmt::format("matrix {}", name(dtype)), "op/s", unit.rate);
+    line("sustained", "op/s", unit.sustained);
     s += fmt::format("  {:<24} {} x {} x {}\n", "", unit.shape[0], unit.shape[1], unit.shape[2]);
   }
   s += "\nlevels, farthest first\n";

@@ -41,6 +41,7 @@ struct MemoryLevel {
 struct MatrixUnit {
   MaybeFigure
       rate;  ///< operations per second of the whole machine, dense; a multiplication and an addition are two
+  MaybeFigure sustained;  ///< the same of long products, where the machine's power limits its clock
   std::array<int64_t, 3> shape{1, 1, 1};  ///< rows, columns and depth that a product is a multiple of
 };
 

@@ -107,6 +107,8 @@ Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Counted
       limit(o.by_threads = machine.groups_per_core->value / groups, "threads");
     }
     if (machine.blocks_per_core) limit(o.by_blocks = machine.blocks_per_core->value, "blocks");
+    // Beside a loading role each computing one has as many registers as the file holds.
+    if (plan.loaders > 0 && machine.registers_per_core) limit(1, "registers, which roles share out");
     o.fits = o.fits && most >= 1;
     o.blocks_per_core = std::max<int64_t>(1, most < 1e9 ? int64_t(most) : 1);
   } else {
@@ -121,9 +123,9 @@ Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Counted
     // Blocks of a core share its units: what counts is the core that has most blocks, not the slots that stay empty.
     const double cores = machine.cores->value, average = double(o.blocks) / cores;
     if (o.uneven) {
-      // The heaviest blocks start first: no core ends later than the average and the heaviest block allow.
       const double heaviest = heaviest_share(m, c);
-      o.efficiency = average / std::max(average, heaviest);
+      // Whatever the order in which blocks start, none ends later than if the heaviest were the last (Graham, Bounds on multiprocessing timing anomalies, 1969).
+      o.efficiency = average / (average + (1 - 1 / cores) * heaviest);
     } else {
       o.efficiency = average / std::ceil(average);
     }
@@ -149,6 +151,12 @@ ResourceTime& Sheet::add(const std::string& name, double amount, const std::stri
   }
   prediction.resources.push_back(r);
   return prediction.resources.back();
+}
+
+void Sheet::wait(const std::string& name, double amount, const std::string& unit, double seconds) {
+  if (seconds > 0)
+    prediction.resources.push_back(
+        {name, amount, unit, amount / seconds, seconds, "", ResourceTime::Kind::Wait});
 }
 
 double Sheet::sum(ResourceTime::Kind kind) const {

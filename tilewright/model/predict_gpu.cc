@@ -10,6 +10,12 @@ namespace tilewright::pricing {
 
 namespace {
 
+// What a block waits for, and how well groups take turns: from attention at 1024 to 16384 rows (docs/model.md, "Prediction").
+constexpr double seconds_of_block = 3e-6;  // its first loads and last stores, while nothing else of it runs
+constexpr double seconds_of_load = 1e-6;   // until a tile that is asked for lies in shared memory
+constexpr double seconds_of_turn = 2e-8;   // signals of a chunk
+constexpr double sharpness = 4;            // of the maximum of two bounds: near to each other neither is met
+
 /// Bytes of the arrays that are loaded, each once.
 double array_bytes(const Model& m, const Counted& c) {
   double sum = 0;
@@ -88,8 +94,9 @@ void price_gpu(Sheet& sheet) {
     if (near && to.role == "cache") continue;  // of tiles and values: which of them it holds is up to it
     if (to.role == "registers") amount = inner;
     const std::string source = near && to.role == "registers" ? machine.level("shared")->name : from.name;
-    sheet.add(fmt::format("{} -> {}", source, to.name), amount, "bytes", to.bandwidth,
-              fmt::format("levels.{}.bandwidth", to.name), Kind::Transfer);
+    sheet.add(fmt::format("{} -> {}", source, to.name), amount, "bytes",
+              k == 1 && to.copies ? to.copies : to.bandwidth, fmt::format("levels.{}.bandwidth", to.name),
+              Kind::Transfer);
     near = near || to.role == "shared";
   }
   std::map<DType, double> matrix;
@@ -100,9 +107,12 @@ void price_gpu(Sheet& sheet) {
     if (op.unit == Unit::Matrix) p.operations += 2 * n;
     (op.unit == Unit::Special ? special : uses_matrix_unit(machine, op) ? matrix[op.dtype] : vector) += n;
   }
-  for (const auto& [dtype, n] : matrix)
-    sheet.add(fmt::format("matrix {}", name(dtype)), n, "multiply-adds", machine.matrix.at(dtype).rate,
-              fmt::format("rates.matrix.{}", name(dtype)), Kind::Compute, 0.5);
+  for (const auto& [dtype, n] : matrix) {
+    const MatrixUnit& unit = machine.matrix.at(dtype);
+    sheet.add(fmt::format("matrix {}", name(dtype)), n, "multiply-adds",
+              unit.sustained ? unit.sustained : unit.rate, fmt::format("rates.matrix.{}", name(dtype)),
+              Kind::Compute, 0.5);
+  }
   if (special > 0)
     sheet.add("exponentials", special, "results", machine.special, "rates.special", Kind::Compute);
   if (vector > 0)
@@ -112,24 +122,52 @@ void price_gpu(Sheet& sheet) {
       machine.launch ? MaybeFigure(Figure{1 / machine.launch->value, machine.launch->source}) : MaybeFigure(),
       "transfers.launch", Kind::Launch);
 
-  double transfers = 0;
+  double transfers = 0, longest = 0;
+  std::string computing_by;
   for (const ResourceTime& r : p.resources) {
     if (r.kind == Kind::Transfer) transfers = std::max(transfers, r.seconds);
+    if (r.kind == Kind::Compute && r.seconds > longest) longest = r.seconds, computing_by = r.name;
     if (r.kind != Kind::Launch && r.seconds > p.overlapped) p.overlapped = r.seconds, p.bound_by = r.name;
   }
   const double compute = sheet.sum(Kind::Compute), launches = sheet.sum(Kind::Launch);
   // Each group of a core takes its own units one after another, and while it uses one the other groups use the others.
   // No more blocks share a core than there are.
-  const int64_t resident = std::min<int64_t>(
-      p.occupancy.blocks_per_core,
-      std::max<int64_t>(1, int64_t(std::ceil(double(p.occupancy.blocks) / machine.cores->value))));
+  const double cores = machine.cores->value;
+  const int64_t resident =
+      std::min<int64_t>(p.occupancy.blocks_per_core,
+                        std::max<int64_t>(1, int64_t(std::ceil(double(p.occupancy.blocks) / cores))));
   p.groups = resident * std::max(1, m.tiles->plan.computers);
   const double one_after_another = compute / double(p.groups);
-  p.predicted = std::max(p.overlapped, one_after_another);
-  if (one_after_another > p.overlapped) p.bound_by = "computing, one unit after another";
-  p.serial = std::max(transfers, compute) + launches;
+  double working = std::max(longest, one_after_another);
+  if (p.groups > 1 && working > 0)
+    working = std::min(
+        compute,
+        std::pow(std::pow(longest, sharpness) + std::pow(one_after_another, sharpness), 1 / sharpness));
+  const bool turns = one_after_another > longest;
+
+  // Ahead of the chunk in use are those of the ring and what the core's other blocks do meanwhile; a load that takes longer is waited for.
+  double chunks = 0;
+  for (const Visits& v : m.visits) chunks += c.times(v.kernel, v.loop);
+  double waits = 0;
+  const bool priced = working > 0 || transfers > 0;
+  if (chunks > 0 && priced) {
+    const double slots = cores * double(resident), of_slot = chunks / slots, chunk = working / of_slot,
+                 ahead = double(m.tiles->plan.stages) - 1 / double(resident);
+    waits = of_slot * (std::max(0.0, seconds_of_load - ahead * chunk) + seconds_of_turn);
+    sheet.wait("loads that come late, and signals", chunks, "chunks", waits);
+  }
+  const double rounds = double(p.occupancy.blocks) / (cores * double(resident));
+  const double ends =
+      p.occupancy.blocks > 0 && priced ? seconds_of_block * std::max(1.0, rounds / double(resident)) : 0;
+  sheet.wait("blocks that begin and end", double(p.occupancy.blocks), "blocks", ends);
+
+  p.predicted = std::max(p.overlapped, working + waits) + ends + launches;
+  if (working + waits > p.overlapped)
+    p.bound_by = waits > working ? "loads that come late, and signals"
+                 : turns         ? "computing, one unit after another"
+                                 : computing_by;
+  p.serial = std::max(transfers, compute) + sheet.sum(Kind::Wait) + launches;
   p.overlapped += launches;
-  p.predicted += launches;
 }
 
 }  // namespace tilewright::pricing

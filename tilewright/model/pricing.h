@@ -15,6 +15,8 @@ struct Sheet {
   /// A resource at `scale` times a rate of the machine file, stretched by idle cores where it computes; not priced where the file lacks the rate.
   ResourceTime& add(const std::string& name, double amount, const std::string& unit, const MaybeFigure& rate,
                     const std::string& figure, ResourceTime::Kind kind, double scale = 1);
+  /// What is waited for, whatever the machine's rates are.
+  void wait(const std::string& name, double amount, const std::string& unit, double seconds);
   double sum(ResourceTime::Kind kind) const;  ///< seconds
 };
 

@@ -36,8 +36,9 @@ const std::vector<Assumption>& assumptions() {
       {"A11", "blocks that run at a time along the last blocked axis share what they read through a cache",
        "count the bytes read from memory with a profiler"},
       {"A12",
-       "blocks of unmasked kernels take equally long and start in waves; the heaviest masked block starts "
-       "first",
+       "blocks of unmasked kernels take equally long and start in waves; of masked ones the heaviest may "
+       "start "
+       "last",
        "time sizes one block below and above a whole number of waves"},
       {"A13", "where a mask reads arrays, every chunk is visited",
        "`run --target interp --json` counts the chunks visited"},
@@ -446,7 +447,7 @@ class Reporter {
     if (o.blocks == 0) return;
     line("waves", {}, double(o.waves), "", keys);
     line("efficiency", {}, 100 * o.efficiency, "%", keys,
-         o.uneven ? "masks make blocks unlike: average over cores, or the heaviest block"
+         o.uneven ? "masks make blocks unlike: average over average and the heaviest block"
                   : "blocks over what all cores would do that had as many as the busiest");
   }
 
