@@ -1,5 +1,11 @@
 #include "tilewright/driver/ranked.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
 #include "tilewright/driver/launch.h"
 #include "tilewright/driver/price.h"
 
@@ -47,6 +53,59 @@ std::vector<RankedKernel> rank_plans(const CompiledProgram& c, const CompileOpti
     }
     all.push_back({k, std::move(r)});
   }
+  return all;
+}
+
+double seconds_of(const std::vector<RankedKernel>& kernels) {
+  double sum = 0;
+  for (const RankedKernel& k : kernels)
+    if (!k.ranking.plans.empty()) sum += k.ranking.plans[0].seconds;
+  return sum;
+}
+
+std::vector<RankedCut> rank_cuts(const Program& p, const CompiledProgram& c, const CompileOptions& o,
+                                 const MachineFile& machine, const std::map<std::string, int64_t>& sizes,
+                                 double milliseconds, bool& complete) {
+  using clock = std::chrono::steady_clock;
+  const auto begin = clock::now();
+  const auto named = [](const auto& list, const std::string& name) {
+    return std::any_of(list.begin(), list.end(), [&](const auto& x) { return x.sym.name() == name; });
+  };
+  std::set<std::string> stored;
+  for (const StoredArray& a : c.partition.arrays) stored.insert(a.definition.name());
+  const auto kernels_of = [](const CompiledProgram& x) {
+    std::vector<std::string> names;
+    for (size_t k = 0; k < x.kernels.size(); ++k) names.push_back(x.name_of(k));
+    return names;
+  };
+  std::vector<RankedCut> all;
+  complete = true;
+  for (Sym d : holding_reductions(elaborate_for(p, o))) {
+    // Results are stored anyway, and what has no name cannot be asked for.
+    if (named(p.outputs, d.name()) || !named(p.definitions, d.name())) continue;
+    if (std::chrono::duration<double, std::milli>(clock::now() - begin).count() > milliseconds) {
+      complete = false;
+      break;
+    }
+    RankedCut cut;
+    cut.clause = fmt::format("{} {}", stored.count(d.name()) ? "fuse" : "store", d.name());
+    CompileOptions with = o;
+    with.schedule = cut.clause + "\n";
+    try {
+      cut.program = compile_program(p, with);
+    } catch (const UserError&) {
+      continue;
+    }
+    if (kernels_of(cut.program) == kernels_of(c)) continue;
+    cut.kernels = rank_plans(cut.program, with, machine, all_sizes(cut.program, sizes), 1);
+    if (std::any_of(cut.kernels.begin(), cut.kernels.end(),
+                    [](const RankedKernel& k) { return k.ranking.plans.empty(); }))
+      continue;
+    cut.seconds = seconds_of(cut.kernels);
+    all.push_back(std::move(cut));
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const RankedCut& a, const RankedCut& b) { return a.seconds < b.seconds; });
   return all;
 }
 

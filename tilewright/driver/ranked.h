@@ -18,4 +18,20 @@ Sizes all_sizes(const CompiledProgram& c, const std::map<std::string, int64_t>& 
 std::vector<RankedKernel> rank_plans(const CompiledProgram& c, const CompileOptions& o,
                                      const MachineFile& machine, const Sizes& sizes, size_t best);
 
+/// Another way to cut a program into kernels.
+struct RankedCut {
+  std::string clause;  ///< what a schedule says to ask for it: "store y", "fuse n"
+  CompiledProgram program;
+  std::vector<RankedKernel> kernels;
+  double seconds = 0;  ///< of all kernels, each with its first plan by prediction
+};
+
+/// One definition that holds a reduction is stored where `c` computes it where it is read, or the other way round. The fastest first; those that are refused, or cut no
+/// other kernels, are left out. No further one is tried after `milliseconds`, and `complete` says whether all were. `c`: of `p`, compiled without a schedule.
+std::vector<RankedCut> rank_cuts(const Program& p, const CompiledProgram& c, const CompileOptions& o,
+                                 const MachineFile& machine, const std::map<std::string, int64_t>& sizes,
+                                 double milliseconds, bool& complete);
+/// Seconds of all kernels with their first plans.
+double seconds_of(const std::vector<RankedKernel>& kernels);
+
 }  // namespace tilewright

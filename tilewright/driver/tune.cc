@@ -68,6 +68,21 @@ class Tuner {
     }
     std::vector<size_t> all{0};
     for (size_t n = 1; n < t.plans.size(); ++n) all.push_back(n);
+    // Other kernels, where they are predicted to take no longer.
+    constexpr double most_milliseconds = 1000;
+    bool complete = true;
+    double own = 0;
+    for (const RankedPlan& first : firsts) own += first.seconds;
+    if (compile_.schedule.empty())
+      for (RankedCut& cut : rank_cuts(program_, c, compile_, machine, given, most_milliseconds, complete)) {
+        if (cut.seconds > own) continue;
+        for (RankedKernel& k : cut.kernels)
+          if (!k.ranking.plans[0].is_default)
+            cut.program.kernels[k.kernel].plans =
+                for_all_sizes(cut.program.kernels[k.kernel], k.ranking.plans[0].plan);
+        t.plans.push_back({plan_text(cut.program), "", cut.seconds, 0, {}});
+        of.emplace_back(c.kernels.size(), Plan{});
+      }
     constexpr double share_of_finals = 1.0 / 3;
     measure(t, all, options_.race.rounds, left() * (1 - share_of_finals));
     if (c.several() && left() > 0) combine(t, c, of);

@@ -34,6 +34,8 @@ class Search {
       if (&plan == &streams[0] || plan.resident != base_.resident)
         for (const Plan& other : ways_to_cut(plan)) add(other);
     for (const Plan& plan : ways_to_share(base_)) add(plan);
+    for (const Plan& plan : ways_to_keep(base_)) add(plan, true);
+    for (const Plan& plan : ways_to_guard(base_)) add(plan, true);
     return std::move(found_);
   }
 
@@ -72,7 +74,8 @@ class Search {
       if (part >= n) continue;
       Plan parts = streamed;
       parts.split = (part + parts.chunk - 1) / parts.chunk * parts.chunk;
-      if (std::any_of(all.begin(), all.end(), [&](const Plan& x) { return x.split == parts.split; })) continue;
+      if (std::any_of(all.begin(), all.end(), [&](const Plan& x) { return x.split == parts.split; }))
+        continue;
       all.push_back(parts);
     }
     if (!base_.resident && known(base_.stream) && n <= longest_row) {
@@ -126,8 +129,8 @@ class Search {
   std::vector<Plan> ways_to_share(const Plan& plan) const {
     std::vector<Plan> all;
     if (!machine_.gpu || plan.resident) return all;
-    for (int computers : {1, 2, 3})
-      for (int stages : {1, 2, 3}) {
+    for (int computers : {1, 2, 3, 4})
+      for (int stages : {1, 2, 3, 4}) {
         if (computers == plan.computers && stages == plan.stages) continue;
         Plan other = plan;
         other.stages = stages;
@@ -141,6 +144,39 @@ class Search {
         }
         all.push_back(other);
       }
+    return all;
+  }
+
+  /// An operand that does not change along the stream is loaded once, or again for each chunk.
+  std::vector<Plan> ways_to_keep(const Plan& plan) const {
+    constexpr size_t most = 3;
+    std::vector<Plan> all;
+    for (Sym tensor : roles_.kept_inputs) {
+      if (p_.tensor_axes(tensor).empty() || all.size() == most) continue;
+      Plan other = plan;
+      const auto kept = std::find(other.keep.begin(), other.keep.end(), tensor);
+      if (kept != other.keep.end())
+        other.keep.erase(kept);
+      else
+        other.keep.push_back(tensor);
+      all.push_back(other);
+    }
+    return all;
+  }
+
+  /// When the reference point of a state moves.
+  std::vector<Plan> ways_to_guard(const Plan& plan) const {
+    std::vector<Plan> all;
+    const bool moves = std::any_of(d_.passes.begin(), d_.passes.end(), [](const Pass& pass) {
+      return std::any_of(pass.state.points.begin(), pass.state.points.end(),
+                         [](const Point& x) { return x.kind != Point::Kind::Mean; });
+    });
+    if (!moves || plan.resident) return all;
+    for (Guard guard : {Guard::Always, Guard::Moved, Guard::Threshold, Guard::Speculative}) {
+      if (guard == plan.guard) continue;
+      all.push_back(plan);
+      all.back().guard = guard;
+    }
     return all;
   }
 
@@ -212,7 +248,8 @@ class Search {
     return values;
   }
 
-  void add(const Plan& plan) {
+  /// `alone`: with the base's numbers, since what is changed is worth the same at all.
+  void add(const Plan& plan, bool alone = false) {
     if (!legal(plan)) return;
     Family f{plan, {}};
     for (const Cut& cut : plan.group)
@@ -224,6 +261,7 @@ class Search {
         dial.values.erase(
             std::remove_if(dial.values.begin(), dial.values.end(), [](int64_t v) { return v < 2; }),
             dial.values.end());
+    if (alone) f.dials.clear();
     found_.push_back(std::move(f));
   }
 

@@ -2,7 +2,7 @@
 //
 // Plans of one family differ in block sizes and chunks alone, so one tile program and one set of formulas stand for all of them (TileSymbols). What
 // changes the tile program makes another family: a split, a stream held resident, an axis that is cut into blocks rather than single indices, groups
-// of threads, ring slots.
+// of threads, ring slots, a kept operand, a guard.
 #pragma once
 #include "tilewright/hardware/machine_file.h"
 #include "tilewright/plan/plan.h"
@@ -24,8 +24,7 @@ struct Family {
 /// `plan` with the k-th value of each dial, in the order of the family's dials; pieces of a CPU follow their blocks.
 Plan with_values(const Family& f, const std::vector<int64_t>& values);
 
-/// Families for one kernel, that of `base` first. `base`: the default plan that the sizes choose; what it leaves alone, the others leave alone (guard, kept
-/// operands). Blocks and chunks come from a ladder of multiples of the vector (CPU) or of the matrix units (GPU), up to the first that covers `sizes`; those of
+/// Families for one kernel, that of `base` first. `base`: the default plan that the sizes choose; one thing at a time differs from it. Blocks and chunks come from a ladder of multiples of the vector (CPU) or of the matrix units (GPU), up to the first that covers `sizes`; those of
 /// `base` are among them. Each family's first plan passes check_plan. `sizes`: by size symbol; those that are absent count as long.
 std::vector<Family> families(const Program& elaborated, const Derivation& d, const Plan& base,
                              const MachineFile& machine, const Sizes& sizes);

@@ -10,7 +10,7 @@ namespace tilewright {
 struct RaceOptions {
   /// Seconds for everything. Contender 0 runs once whatever it takes; another begins only if the longest first run of the others so far would still fit.
   double budget = 60;
-  int rounds = 9;      ///< at most
+  int rounds = 9;  ///< at most
   /// A contender whose least time of three rounds is longer than the best's by this factor runs no more; of fewer rounds, by twice the factor.
   double hopeless = 1.3;
 };

@@ -20,8 +20,7 @@ struct Priced {
         predictor(model, machine, Counting::Sampled) {}
   Priced(const Priced&) = delete;
 
-  void price(RankedPlan& x, const Integers& values) const {
-    const Prediction p = predictor.of(values);
+  static void price(RankedPlan& x, const Prediction& p) {
     x.seconds = p.predicted;
     x.bound_by = p.bound_by;
     x.transfers = p.transfers;
@@ -38,6 +37,7 @@ double room_of(const MachineFile& machine) {
 
 bool before(const RankedPlan& a, const RankedPlan& b) {
   if (a.seconds != b.seconds) return a.seconds < b.seconds;
+  if (a.is_default != b.is_default) return a.is_default;
   if (a.transfers != b.transfers) return a.transfers < b.transfers;
   return a.plan.chunk > b.plan.chunk;
 }
@@ -81,10 +81,11 @@ Ranking rank(const Program& elaborated, const Derivation& d, const Plan& base, c
           values[it->second] = numbers[k];
       x.held = priced->predictor.held(values);
       x.is_default = print(elaborated, x.plan) == as_text;
-      x.too_large = x.held > room;
+      const Prediction p = priced->predictor.of(values);
+      x.too_large = x.held > room || !p.occupancy.fits;
       r.too_large += x.too_large;
       if (!x.too_large || x.is_default) {
-        priced->price(x, values);
+        priced->price(x, p);
         r.plans.push_back(std::move(x));
       }
       size_t k = 0;

@@ -13,15 +13,17 @@ struct RankedPlan {
   double held = 0;                                    ///< M: bytes of one block
   std::vector<std::pair<std::string, double>> terms;  ///< seconds of each resource
   bool is_default = false;  ///< the plan that the sizes choose where nothing is said
-  bool too_large = false;   ///< holds more than the machine's memory for one block: the default alone, which is listed all the same
+  bool too_large =
+      false;  ///< holds more than the machine's memory for one block: the default alone, which is listed all the same
 };
 
 struct Ranking {
   std::vector<RankedPlan>
-      plans;  ///< fastest first; of equals the one with fewer transfers, then that with the longer chunk
-  size_t families = 0;      ///< tile programs that were built
-  size_t enumerated = 0;    ///< plans, of which
-  size_t too_large = 0;     ///< hold more than the machine's memory for one block, and are left out but for the default
+      plans;  ///< fastest first; of equals the default, then the one with fewer transfers, then that with the longer chunk
+  size_t families = 0;    ///< tile programs that were built
+  size_t enumerated = 0;  ///< plans, of which
+  size_t too_large =
+      0;  ///< hold more than the machine's memory for one block, and are left out but for the default
   size_t refused = 0;       ///< or have no tiles
   double milliseconds = 0;  ///< that it took
   /// Place of the default plan; plans.size() where it has none.
