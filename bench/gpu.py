@@ -125,6 +125,7 @@ def scores(kind, q, k, slope, cap, window):
     return s.masked_fill(i - j >= window, float("-inf")) if kind == "pf_window" else s
 
 
+DECODE_HEADS = {"dc_gqa": (8, 8), "dc_softcap": (16, 2)}
 HEADS = {"pf_gqa": (8, 8), "pf_softcap": (16, 2), "pf_window": (8, 4), "qknorm_gqa": (2, 8)}  # key heads, queries for each
 
 
@@ -172,6 +173,38 @@ def attention(o, kind, S, D=128, dtype=torch.float16, H=32):
     short = SHORT[dtype]
     overrides = f"{named('d')}={D},{named('e')}={D}," + ",".join(f"{named(t)}={short}" for t in "QKVO")
     timed_case(o, f"{kind} {short} D={D} S={S}", f"examples/{kind}.tw", overrides, inputs, {named("O"): out}, reference, 4.0 * D * kv * g * pairs, peers, tolerance=TOLERANCE[dtype])
+
+
+def decode(o, kind, S, D=128, dtype=torch.float16, H=32):
+    """One query for each head against S keys."""
+    grouped = kind in DECODE_HEADS
+    kv, g = DECODE_HEADS.get(kind, (H, 1))
+    q = torch.randn(1, kv * g, D, device="cuda", dtype=dtype)
+    k, v = (torch.randn(1, kv, S, D, device="cuda", dtype=dtype) for _ in range(2))
+    out = torch.empty_like(q)
+    slope = torch.tensor([2.0 ** (-8.0 * (h + 1) / H) for h in range(H)], device="cuda")
+
+    def reference():
+        h = kv * g - 1
+        s = q[:, h : h + 1].float() @ k[:, h // g].float().transpose(-1, -2) / math.sqrt(D)
+        if kind == "dc_alibi":
+            s = s + slope[h] * torch.arange(1 - S, 1, device="cuda")
+        if kind == "dc_softcap":
+            s = 50 * torch.tanh(s / 50)
+        yield out[:, h : h + 1], torch.softmax(s, -1) @ v[:, h // g].float()
+
+    peers = {}
+    if kind in ("dc_causal", "dc_gqa"):
+        for name, b in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("FA2", SDPBackend.FLASH_ATTENTION)):
+
+            def call(b=b):
+                with sdpa_kernel(b):
+                    return F.scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=grouped)
+
+            peers[name] = call
+    short = SHORT[dtype]
+    timed_case(o, f"{kind} {short} D={D} S={S}", f"examples/{kind}.tw", f"d={D},e={D}," + ",".join(f"{t}={short}" for t in "QKVO"),
+               {"Q": q, "K": k, "V": v} | ({"slope": slope} if kind == "dc_alibi" else {}), {"O": out}, reference, 2.0 * k.numel() * k.element_size(), peers, "GB/s")
 
 
 def flex(kind, q, k, v, slope, cap, window):
@@ -241,17 +274,20 @@ def cases(o):
             yield f"{kind} bf16 D=128 S={S}", lambda kind=kind, S=S: attention(o, kind, S, 128, bf16)
             for D, H in ((64, 32), (256, 16)):
                 yield f"{kind} f16 D={D} S={S}", lambda kind=kind, S=S, D=D, H=H: attention(o, kind, S, D, half, H)
+    for S in o.sizes:
+        for kind in ("dc_causal", "dc_alibi", "dc_gqa", "dc_softcap"):
+            yield f"{kind} f16 D=128 S={S}", lambda kind=kind, S=S: decode(o, kind, S)
     for kind in ("respelled", "unsafe_softmax", "spherical_attention", "qknorm_gqa"):
         D = 64 if kind == "qknorm_gqa" else 128
         yield f"{kind} f16 D={D} S=4096", lambda kind=kind, D=D: attention(o, kind, 4096, D)
     yield "softmax_backward_dq f16 D=128 S=4096", lambda: backward_dq(o, 4096)
     yield "pf_global f32 D=128 S=2048", lambda: attention(o, "pf_global", 2048, 128, f32, 8)
-    for n, dtype in ((8192, half), (8192, bf16), (4096, half), (2048, f32)):
+    for n, dtype in ((8192, half), (8192, bf16), (4096, half), (3072, half), (6144, half), (2048, f32)):
         yield f"product {SHORT[dtype]} {n}", lambda n=n, dtype=dtype: product(o, n, dtype)
     for kind in ("layernorm_matmul", "rmsnorm_matmul"):
         yield f"{kind} f16 r=4096 n=6144 c=4096", lambda kind=kind: norm_matmul(o, kind, 4096, 6144, 4096)
-    for dtype in (f32, half):
-        yield f"softmax {SHORT[dtype]} 8192 x 8192", lambda dtype=dtype: rows(o, 8192, 8192, dtype)
+    for R, dtype in ((8192, f32), (8192, half), (4096, f32)):
+        yield f"softmax {SHORT[dtype]} {R} x 8192", lambda R=R, dtype=dtype: rows(o, R, 8192, dtype)
 
 
 def main():

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Predicted and measured times of the operators of WORKLOADS on this CPU, side by side: attention (prefill and decode) and cascaded reductions beyond it.
+"""Predicted and measured times, side by side: attention (prefill and decode) and cascaded reductions beyond it on this CPU, attention and products on a GPU.
 
     tilewright hardware calibrate --output this.toml
     bench/predict.py --machine this.toml --set first --predict > predictions.json   # before anything is measured
     bench/predict.py --against predictions.json --rounds 5 --save measured.json     # measure, and compare
+
+    bench/predict.py --machine h200 --set h200 --predict > predictions.json       # for a GPU, anywhere
+    bench/gpu.py --only "$(bench/predict.py --against predictions.json --cases)" --sizes 512,3072,8192,32768 --out measured.json
+    bench/predict.py --against predictions.json --measured measured.json
 
 Predictions come first and are kept, so that they are predictions. Both use the plan that the sizes choose. Rounds are interleaved: each takes every program once, `--repeat` runs of
 each, so that what else the machine does falls on all of them. A measured time is the median of all runs; the least is noted beside it. "bound" and "serial" are the two times between which the
@@ -11,6 +15,7 @@ model predicts (docs/model.md). The verdict is the median over programs of |pred
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -90,6 +95,27 @@ SETS = {
 }
 
 
+HALF = "Q=f16,K=f16,V=f16,O=f16"
+# Heads as Neptune has them: (sizes, with {S} for the length of a sequence).
+GPU_ATTENTION = {
+    "pf_global": "b=1,h=32,i={S},j={S},d=128,e=128", "pf_causal": "b=1,h=32,i={S},j={S},d=128,e=128",
+    "pf_alibi": "b=1,h=32,i={S},j={S},d=128,e=128", "pf_gqa": "b=1,k=8,g=8,i={S},j={S},d=128,e=128",
+    "pf_softcap": "b=1,k=16,g=2,i={S},j={S},d=128,e=128", "pf_window": "b=1,k=8,g=4,i={S},j={S},d=128,e=128",
+    "dc_causal": "b=1,h=32,j={S},d=128,e=128", "dc_alibi": "b=1,h=32,j={S},d=128,e=128",
+    "dc_gqa": "b=1,k=8,g=8,j={S},d=128,e=128", "dc_softcap": "b=1,k=16,g=2,j={S},d=128,e=128",
+}
+
+
+def gpu_cases():
+    """(case of bench/gpu.py, program, sizes, dtypes). Other lengths than those of bench/results/h200.json, on which the model was looked at."""
+    for kind, sizes in GPU_ATTENTION.items():
+        for S in (512, 3072, 8192) if kind.startswith("pf_") else (8192, 32768):
+            yield f"{kind} f16 D=128 S={S}", f"examples/{kind}.tw", sizes.format(S=S), HALF
+    for n in (3072, 6144):
+        yield f"product f16 {n}", "bench/product.tw", f"i={n},k={n},j={n}", "A=f16,B=f16,C=f16"
+    yield "softmax f32 4096 x 8192", "examples/softmax.tw", "r=4096,j=8192", "x=f32,P=f32"
+
+
 def call(command, *arguments):
     r = subprocess.run([command, *arguments, "--json"], cwd=ROOT, capture_output=True, text=True)
     try:
@@ -112,16 +138,19 @@ def processor():
 
 def predict(command, machine, cases):
     rows = []
-    for program, sizes in cases:
-        answer, error = call(command, "model", program, "--machine", machine, "--size", sizes)
-        row = {"program": program, "sizes": sizes}
+    for case, program, sizes, dtypes in cases:
+        answer, error = call(command, "model", program, "--machine", machine, "--size", sizes, *(["--dtype", dtypes] if dtypes else []))
+        row = {"case": case} if case else {}
+        row.update(program=program, sizes=sizes)
         if error or "seconds" not in answer:
             row["error"] = error or "not priced"
         else:
             kernels = [k["prediction"] for k in answer["kernels"]]
-            row.update(seconds=answer["seconds"], bound=sum(k["overlapped"] for k in kernels),
+            row.update(plan=[k["plan"] for k in answer["kernels"]], seconds=answer["seconds"], bound=sum(k["overlapped"] for k in kernels),
                        serial=sum(k["serial"] for k in kernels), bound_by=[k["bound_by"] for k in kernels])
         rows.append(row)
+    if not os.path.exists(machine):
+        return {"machine": machine, "rows": rows}
     with open(machine) as f:
         return {"processor": processor(), "machine": f.read().splitlines(), "rows": rows}
 
@@ -147,6 +176,19 @@ def measure(command, rows, options):
     for row in rows:
         if "medians" in row:
             row["measured"] = statistics.median(row["medians"])
+
+
+def take_measured(rows, path):
+    """Times that bench/gpu.py wrote, by the names of its cases."""
+    with open(path) as f:
+        results = json.load(f)["results"]
+    for row in rows:
+        found = results.get(row["case"])
+        if not found or "milliseconds" not in found:
+            row["failed"] = found["failed"].splitlines()[0][:80] if found else "not measured"
+            continue
+        median, least, _ = found["milliseconds"]["tilewright"]
+        row.update(measured=median / 1e3, least=least / 1e3)
 
 
 def table(rows, least):
@@ -175,16 +217,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machine", help="a machine file that `tilewright hardware calibrate` wrote")
     parser.add_argument("--command", default=os.path.join(ROOT, "build", "tilewright"))
-    parser.add_argument("--set", default="first", choices=sorted(SETS), help="which programs and sizes are predicted")
+    parser.add_argument("--set", default="first", choices=[*sorted(SETS), "h200"], help="which programs and sizes are predicted")
     parser.add_argument("--predict", action="store_true", help="print predictions as JSON and measure nothing")
     parser.add_argument("--against", metavar="FILE", help="predictions made before; else they are made now")
     parser.add_argument("--table", metavar="FILE", help="print the table of what --save wrote, and measure nothing")
+    parser.add_argument("--measured", metavar="FILE", help="what bench/gpu.py wrote, in place of running anything")
+    parser.add_argument("--cases", action="store_true", help="print the cases of bench/gpu.py that --against predicts, as its --only takes them")
     parser.add_argument("--save", metavar="FILE", help="write predictions and measured times as JSON")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=5, help="runs of each program in a round")
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--least", type=float, default=5, help="milliseconds below which a program does not count")
+    parser.add_argument("--least", type=float, help="milliseconds below which a program does not count (default: 5; of a GPU 0.05)")
     options = parser.parse_args()
+    gpu = options.set == "h200" or bool(options.measured)
+    if options.least is None:
+        options.least = 0.05 if gpu else 5
     if options.table:
         with open(options.table) as f:
             return table(json.load(f)["rows"], options.least)
@@ -192,14 +239,22 @@ def main():
         with open(options.against) as f:
             predictions = json.load(f)
     elif options.machine:
-        predictions = predict(options.command, os.path.abspath(options.machine), SETS[options.set])
+        cases = list(gpu_cases()) if gpu else [(None, program, sizes, None) for program, sizes in SETS[options.set]]
+        machine = os.path.abspath(options.machine) if options.machine.endswith(".toml") else options.machine
+        predictions = predict(options.command, machine, cases)
     else:
         parser.error("--machine or --against is needed")
     if options.predict:
         json.dump(predictions, sys.stdout, indent=1)
         print()
         return
-    measure(options.command, predictions["rows"], options)
+    if options.cases:
+        print("^(" + "|".join(re.escape(row["case"]) for row in predictions["rows"]) + ")$")
+        return
+    if options.measured:
+        take_measured(predictions["rows"], options.measured)
+    else:
+        measure(options.command, predictions["rows"], options)
     if options.save:
         with open(options.save, "w") as f:
             json.dump(predictions, f, indent=1)

@@ -3,6 +3,7 @@
 
     nice -n -15 python3 bench/search.py --budget 30                       # every plan that the budget reaches
     nice -n -15 python3 bench/search.py --only pf_ --best 12 --out search.json
+    python3 bench/search.py --target cuda --best 16 --budget 25 --out search_h200.json
 
 Runs `tilewright tune` on the ten attention operators and on cascades at sizes of some milliseconds which no rule was fitted to. Every plan is checked to be legal
 by the compiler; all that the budget reaches are measured in interleaved rounds on the same arrays, the least time of each counts (others may use the machine), and
@@ -30,10 +31,12 @@ CASCADES = {
     "argmax": "r=1200,j=12000", "unsafe_softmax": "b=1,h=2,i=1280,j=1280",
 }
 
+GPU = {"pf_global": "b=1,h=32,i=4096,j=4096", "pf_causal": "b=1,h=32,i=4096,j=4096", "softmax": "r=8192,j=8192"}
+
 
 def tune(options, name, sizes):
     command = [options.command, "tune", f"examples/{name}.tw", "--size", sizes, "--best", options.best, "--budget", str(options.budget),
-               "--rounds", str(options.rounds), "--json"]
+               "--rounds", str(options.rounds), "--target", options.target, "--json"]
     if options.machine:
         command += ["--machine", options.machine]
     r = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -65,6 +68,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", default=os.path.join(ROOT, "build", "tilewright"))
     parser.add_argument("--machine", default="", help="the machine file that predicts (default: this CPU with typical rates)")
+    parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"], help="cuda: three operators on the GPU")
     parser.add_argument("--only", default="", help="programs whose names begin so, separated by commas")
     parser.add_argument("--best", default="all")
     parser.add_argument("--budget", type=int, default=30, help="seconds for each program, compiling included")
@@ -73,7 +77,7 @@ def main():
     options = parser.parse_args()
     kept, rows = {}, []
     print(f"{'program':<22} {'ms':>7} {'default':>8} {'predicted':>9} {'measured':>9}  best plan")
-    for name, sizes in {**ATTENTION, **CASCADES}.items():
+    for name, sizes in (GPU if options.target == "cuda" else {**ATTENTION, **CASCADES}).items():
         if options.only and not name.startswith(tuple(options.only.split(","))):
             continue
         answer = kept[name] = tune(options, name, sizes)
