@@ -6,12 +6,11 @@
 #include <filesystem>
 #include <random>
 
-#include "tests/support/test_array.h"
+#include "tests/support/compiled.h"
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/launch.h"
 #include "tilewright/driver/session.h"
 #include "tilewright/expr/simplify.h"
-#include "tilewright/model/cost.h"
 
 namespace tilewright::counts_of_programs_test {
 namespace {
@@ -135,27 +134,7 @@ class CountsOfPrograms : public ::testing::TestWithParam<std::string> {
     }
     ++tested.runs;
     const std::string what = print(p, plan) + "\n" + ::testing::PrintToString(shown(p, sizes)) + "\n";
-    const auto same = [&](const std::string& line, int64_t counted, Expr e) {
-      for (Sym s : free_symbols(e))
-        if (!values.count(s)) return;  // bounds of blocks that a host step finds
-      EXPECT_EQ(counted, evaluate_integer(e, values)) << line << ": " << to_string(e) << "\n"
-                                                      << what << print(p, t);
-    };
-    same("memory loaded", c.memory.loaded, formula.memory.loaded);
-    same("memory stored", c.memory.stored, formula.memory.stored);
-    same("shared loaded", c.shared.loaded, formula.shared.loaded);
-    same("shared stored", c.shared.stored, formula.shared.stored);
-    same("chunks visited", c.chunks_visited, formula.chunks_visited);
-    same("M shared", c.peak_shared, formula.peak_shared);
-    same("M registers", c.peak_registers, formula.peak_registers);
-    for (const auto& [tensor, e] : formula.loaded_by_tensor)
-      same(tensor.name() + " loaded", c.loaded_by_tensor.count(tensor) ? c.loaded_by_tensor.at(tensor) : 0,
-           e);
-    int64_t sum = 0, listed = 0;
-    for (const auto& [tensor, n] : c.loaded_by_tensor) sum += n;
-    for (const auto& [tensor, e] : formula.loaded_by_tensor)
-      listed += c.loaded_by_tensor.count(tensor) ? c.loaded_by_tensor.at(tensor) : 0;
-    EXPECT_EQ(sum, listed) << "an array is counted that no formula names\n" << what;
+    EXPECT_EQ(testing::miscount(formula, values, c, true), "") << what << print(p, t);
   }
 
   static std::map<std::string, int64_t> shown(const Program& p, const Sizes& sizes) {
