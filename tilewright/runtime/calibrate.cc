@@ -81,18 +81,23 @@ extern "C" void copy_all(const int64* words, int64, int64) {
     asm volatile("" ::: "memory");
   }
 }
-extern "C" void exponentials(const int64* words, int64, int64) {
-  real* p = (real*)words[0];
-  for (int64 r = 0; r < words[2]; ++r) {
-    for (int64 i = 0; i + 4 * LANES <= words[1]; i += 4 * LANES) {
-      vf x[4];
-      for (int c = 0; c < 4; ++c) x[c] = ld(p + i + c * LANES) - 1.0f;
-      v_exp2(x);
-      for (int c = 0; c < 4; ++c) st(p + i + c * LANES, x[c]);
-    }
-    asm volatile("" ::: "memory");
+// Four vectors are read, made into results and written, throughout the array.
+#define RESULTS(name, make)                                             \
+  extern "C" void name(const int64* words, int64, int64) {              \
+    real* p = (real*)words[0];                                          \
+    for (int64 r = 0; r < words[2]; ++r) {                              \
+      for (int64 i = 0; i + 4 * LANES <= words[1]; i += 4 * LANES) {    \
+        vf x[4];                                                        \
+        for (int c = 0; c < 4; ++c) x[c] = ld(p + i + c * LANES);       \
+        make;                                                           \
+        for (int c = 0; c < 4; ++c) st(p + i + c * LANES, x[c]);        \
+      }                                                                 \
+      asm volatile("" ::: "memory");                                    \
+    }                                                                   \
   }
-}
+RESULTS(exponentials, for (int c = 0; c < 4; ++c) x[c] -= 1.0f; v_exp2(x))
+RESULTS(tangents, v_tanh(x))
+RESULTS(quotients, for (int c = 0; c < 4; ++c) x[c] = 1.0f / x[c])
 // A product of the tiles of a block: 2 panels of 3 vectors, 64 rows, 128 deep; they take more than a first-level cache.
 extern "C" void products(const int64* words, int64, int64) {
   real* a = (real*)words[0];
@@ -102,44 +107,18 @@ extern "C" void products(const int64* words, int64, int64) {
     asm volatile("" ::: "memory");
   }
 }
-extern "C" void quotients(const int64* words, int64, int64) {
-  real* p = (real*)words[0];
-  for (int64 r = 0; r < words[2]; ++r) {
-    for (int64 i = 0; i + 4 * LANES <= words[1]; i += 4 * LANES) {
-      for (int c = 0; c < 4; ++c) st(p + i + c * LANES, 1.0f / ld(p + i + c * LANES));
-    }
-    asm volatile("" ::: "memory");
-  }
-}
-extern "C" void tangents(const int64* words, int64, int64) {
-  real* p = (real*)words[0];
-  for (int64 r = 0; r < words[2]; ++r) {
-    for (int64 i = 0; i + 4 * LANES <= words[1]; i += 4 * LANES) {
-      vf x[4];
-      for (int c = 0; c < 4; ++c) x[c] = ld(p + i + c * LANES);
-      v_tanh(x);
-      for (int c = 0; c < 4; ++c) st(p + i + c * LANES, x[c]);
-    }
-    asm volatile("" ::: "memory");
-  }
-}
 // The first half of the array holds numbers of 16 bits, the second their values.
-extern "C" void widened(const int64* words, int64, int64) {
-  const unsigned short* from = (const unsigned short*)words[0];
-  real* to = (real*)words[0] + words[1] / 2;
-  for (int64 r = 0; r < words[2]; ++r) {
-    for (int64 i = 0; i + LANES <= words[1] / 2; i += LANES) st(to + i, load_f16(from + i, 1, LANES));
-    asm volatile("" ::: "memory");
+#define CONVERTED(name, convert)                                                      \
+  extern "C" void name(const int64* words, int64, int64) {                            \
+    unsigned short* narrow = (unsigned short*)words[0];                               \
+    real* wide = (real*)words[0] + words[1] / 2;                                      \
+    for (int64 r = 0; r < words[2]; ++r) {                                            \
+      for (int64 i = 0; i + LANES <= words[1] / 2; i += LANES) convert;               \
+      asm volatile("" ::: "memory");                                                  \
+    }                                                                                 \
   }
-}
-extern "C" void rounded(const int64* words, int64, int64) {
-  unsigned short* to = (unsigned short*)words[0];
-  const real* from = (const real*)words[0] + words[1] / 2;
-  for (int64 r = 0; r < words[2]; ++r) {
-    for (int64 i = 0; i + LANES <= words[1] / 2; i += LANES) store_f16(to + i, 1, LANES, ld(from + i));
-    asm volatile("" ::: "memory");
-  }
-}
+CONVERTED(widened, st(wide + i, load_f16(narrow + i, 1, LANES)))
+CONVERTED(rounded, store_f16(narrow + i, 1, LANES, ld(wide + i)))
 )TEXT";
 
 double seconds_now() {
