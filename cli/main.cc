@@ -19,7 +19,7 @@ std::vector<std::string> verb_names(const CLI::App& app) {
   return names;
 }
 
-/// A value that is there and empty, which CLI11 takes for one that is not there. Lists and schedules have messages of their own.
+/// A value that is there and empty, which CLI11 takes for one that is not there. Lists, schedules and folders have messages of their own.
 void refuse_empty_values(int argc, char** argv) {
   for (int k = 1; k < argc; ++k) {
     const std::string item = argv[k], before = argv[k - 1];
@@ -31,7 +31,7 @@ void refuse_empty_values(int argc, char** argv) {
       option = item.substr(0, item.size() - 1);
     else
       continue;
-    const char* const own[] = {"--schedule", "--size", "--dtype", "--param", "--input"};
+    const char* const own[] = {"--schedule", "--size", "--dtype", "--param", "--input", "--smt"};
     if (std::find(std::begin(own), std::end(own), option) != std::end(own)) continue;
     throw UserError(Span{}, option.empty() ? "an argument is empty" : fmt::format("{} is empty", option),
                     option.empty() ? "leave it out" : "give it a value, or leave it out");

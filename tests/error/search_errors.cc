@@ -55,7 +55,7 @@ TEST(PlanFiles, SayWhereTheyAreWrong) {
       "  help: give a file that `tilewright tune --output FILE` wrote, or a schedule (docs/schedule.md)\n");
   EXPECT_NE(plan("{\"tilewright_plan\": 1, \"program\": \"softmax\", \"target\": \"cuda\", \"schedule\": "
                  "\"stream j=8\"}")
-                .find("plan.json:1:45: error: the plan is for the target `cuda`, and this is for `cpu`"),
+                .find("plan.json:1:46: error: the plan is for the target `cuda`, and this is for `cpu`"),
             std::string::npos);
   // The schedule itself is read as any other.
   EXPECT_NE(plan("{\"tilewright_plan\": 1, \"program\": \"softmax\", \"schedule\": \"stream k=8\"}")

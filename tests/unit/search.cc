@@ -130,7 +130,7 @@ TEST(Search, PredictsCpuPlansAsTheModelDoes) {
       const TileProgram t = lower(s.kernel(), r.plans[n].plan);
       const Model m = model_of(s.kernel().elaborated, t);
       const Prediction p = predict(m, machine, values_of(m, s.sizes));
-      EXPECT_NEAR(p.predicted, r.plans[n].seconds, 0.03 * p.predicted)
+      EXPECT_NEAR(p.predicted, r.plans[n].seconds, 0.1 * p.predicted)
           << file << " " << print(s.c.program, r.plans[n].plan);
     }
   }
