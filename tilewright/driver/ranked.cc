@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "tilewright/driver/launch.h"
@@ -35,24 +34,31 @@ Sizes all_sizes(const CompiledProgram& c, const std::map<std::string, int64_t>& 
   return all;
 }
 
+namespace {
+
+Ranking rank_kernel(const Compilation& kernel, const CompileOptions& o, const MachineFile& machine,
+                    const Sizes& sizes, size_t best) {
+  size_t chosen = 0;
+  while (chosen + 1 < kernel.plans.size() && !kernel.plans[chosen].when.admits(sizes)) ++chosen;
+  Ranking r = rank(kernel.elaborated, kernel.derivation, kernel.plans[chosen].plan, machine, sizes);
+  for (size_t n = 0; n < r.plans.size() && n < best;) {
+    if (r.plans[n].is_default || mapped(kernel, o, r.plans[n].plan)) {
+      ++n;
+      continue;
+    }
+    r.plans.erase(r.plans.begin() + int64_t(n));
+    ++r.refused;
+  }
+  return r;
+}
+
+}  // namespace
+
 std::vector<RankedKernel> rank_plans(const CompiledProgram& c, const CompileOptions& o,
                                      const MachineFile& machine, const Sizes& sizes, size_t best) {
   std::vector<RankedKernel> all;
-  for (size_t k = 0; k < c.kernels.size(); ++k) {
-    const Compilation& kernel = c.kernels[k];
-    size_t chosen = 0;
-    while (chosen + 1 < kernel.plans.size() && !kernel.plans[chosen].when.admits(sizes)) ++chosen;
-    Ranking r = rank(kernel.elaborated, kernel.derivation, kernel.plans[chosen].plan, machine, sizes);
-    for (size_t n = 0; n < r.plans.size() && n < best;) {
-      if (r.plans[n].is_default || mapped(kernel, o, r.plans[n].plan)) {
-        ++n;
-        continue;
-      }
-      r.plans.erase(r.plans.begin() + int64_t(n));
-      ++r.refused;
-    }
-    all.push_back({k, std::move(r)});
-  }
+  for (size_t k = 0; k < c.kernels.size(); ++k)
+    all.push_back({k, rank_kernel(c.kernels[k], o, machine, sizes, best)});
   return all;
 }
 
@@ -63,11 +69,11 @@ double seconds_of(const std::vector<RankedKernel>& kernels) {
   return sum;
 }
 
-std::vector<RankedCut> rank_cuts(const Program& p, const CompiledProgram& c, const CompileOptions& o,
+std::vector<RankedCut> rank_cuts(const Program& p, const CompiledProgram& c,
+                                 const std::vector<RankedKernel>& own, const CompileOptions& o,
                                  const MachineFile& machine, const std::map<std::string, int64_t>& sizes,
-                                 double milliseconds, bool& complete) {
-  using clock = std::chrono::steady_clock;
-  const auto begin = clock::now();
+                                 size_t most, bool& complete) {
+  size_t tried = 0;
   const auto named = [](const auto& list, const std::string& name) {
     return std::any_of(list.begin(), list.end(), [&](const auto& x) { return x.sym.name() == name; });
   };
@@ -83,7 +89,7 @@ std::vector<RankedCut> rank_cuts(const Program& p, const CompiledProgram& c, con
   for (Sym d : holding_reductions(elaborate_for(p, o))) {
     // Results are stored anyway, and what has no name cannot be asked for.
     if (named(p.outputs, d.name()) || !named(p.definitions, d.name())) continue;
-    if (std::chrono::duration<double, std::milli>(clock::now() - begin).count() > milliseconds) {
+    if (tried++ == most) {
       complete = false;
       break;
     }
@@ -97,7 +103,19 @@ std::vector<RankedCut> rank_cuts(const Program& p, const CompiledProgram& c, con
       continue;
     }
     if (kernels_of(cut.program) == kernels_of(c)) continue;
-    cut.kernels = rank_plans(cut.program, with, machine, all_sizes(cut.program, sizes), 1);
+    const Sizes all_of = all_sizes(cut.program, sizes);
+    for (size_t k = 0; k < cut.program.kernels.size(); ++k) {
+      const Compilation& kernel = cut.program.kernels[k];
+      // Most kernels of a program stay what they are.
+      const auto same = std::find_if(own.begin(), own.end(), [&](const RankedKernel& x) {
+        const Compilation& other = c.kernels[x.kernel];
+        return print(other.program) == print(kernel.program) && !x.ranking.plans.empty();
+      });
+      if (same != own.end())
+        cut.kernels.push_back({k, same->ranking});
+      else
+        cut.kernels.push_back({k, rank_kernel(kernel, with, machine, all_of, 1)});
+    }
     if (std::any_of(cut.kernels.begin(), cut.kernels.end(),
                     [](const RankedKernel& k) { return k.ranking.plans.empty(); }))
       continue;

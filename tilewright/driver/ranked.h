@@ -27,10 +27,11 @@ struct RankedCut {
 };
 
 /// One definition that holds a reduction is stored where `c` computes it where it is read, or the other way round. The fastest first; those that are refused, or cut no
-/// other kernels, are left out. No further one is tried after `milliseconds`, and `complete` says whether all were. `c`: of `p`, compiled without a schedule.
-std::vector<RankedCut> rank_cuts(const Program& p, const CompiledProgram& c, const CompileOptions& o,
+/// other kernels, are left out. `most` definitions are tried, in the order of the program, and `complete` says whether those were all. `c`: of `p`, compiled without a schedule, and `own` its ranking.
+std::vector<RankedCut> rank_cuts(const Program& p, const CompiledProgram& c,
+                                 const std::vector<RankedKernel>& own, const CompileOptions& o,
                                  const MachineFile& machine, const std::map<std::string, int64_t>& sizes,
-                                 double milliseconds, bool& complete);
+                                 size_t most, bool& complete);
 /// Seconds of all kernels with their first plans.
 double seconds_of(const std::vector<RankedKernel>& kernels);
 

@@ -35,7 +35,9 @@ class Tuner {
     t.plans.push_back({plan_text(c), "", 0, 0, {}});
     std::vector<std::pair<size_t, Plan>> of{{0, {}}};  // kernel and plan of each
     std::vector<RankedPlan> firsts;                    // of each kernel by prediction
-    for (RankedKernel& k : rank_plans(c, compile_, machine, all_sizes(c, given), options_.best)) {
+    const std::vector<RankedKernel> kernels =
+        rank_plans(c, compile_, machine, all_sizes(c, given), options_.best);
+    for (const RankedKernel& k : kernels) {
       const std::vector<RankedPlan>& ranked = k.ranking.plans;
       const size_t own = k.ranking.place_of_default();
       firsts.push_back(ranked.at(0));
@@ -66,15 +68,13 @@ class Tuner {
       t.plans.push_back(together);
       of.emplace_back(c.kernels.size(), Plan{});
     }
-    std::vector<size_t> all{0};
-    for (size_t n = 1; n < t.plans.size(); ++n) all.push_back(n);
     // Other kernels, where they are predicted to take no longer.
-    constexpr double most_milliseconds = 1000;
+    constexpr size_t most_cuts = 8;
     bool complete = true;
     double own = 0;
     for (const RankedPlan& first : firsts) own += first.seconds;
     if (compile_.schedule.empty())
-      for (RankedCut& cut : rank_cuts(program_, c, compile_, machine, given, most_milliseconds, complete)) {
+      for (RankedCut& cut : rank_cuts(program_, c, kernels, compile_, machine, given, most_cuts, complete)) {
         if (cut.seconds > own) continue;
         for (RankedKernel& k : cut.kernels)
           if (!k.ranking.plans[0].is_default)
@@ -83,6 +83,8 @@ class Tuner {
         t.plans.push_back({plan_text(cut.program), "", cut.seconds, 0, {}});
         of.emplace_back(c.kernels.size(), Plan{});
       }
+    std::vector<size_t> all{0};
+    for (size_t n = 1; n < t.plans.size(); ++n) all.push_back(n);
     constexpr double share_of_finals = 1.0 / 3;
     measure(t, all, options_.race.rounds, left() * (1 - share_of_finals));
     if (c.several() && left() > 0) combine(t, c, of);

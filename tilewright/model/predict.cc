@@ -78,10 +78,34 @@ double heaviest_share(const Model& m, const Counted& c) {
     if (!n.known || n.plain + n.masked <= 0 || chunk == m.symbols.block.end()) return 1;
     // No block visits more than the whole axis.
     const double average = (n.plain + n.masked) / c.blocks(0);
-    const double most = std::ceil(c.length(v.loop->axis) / double(c.values().at(chunk->second)));
+    double length = c.length(v.loop->axis);
+    if (m.tiles->plan.split > 0) length = std::min(length, double(m.tiles->plan.split));
+    const double most = std::ceil(length / double(c.values().at(chunk->second)));
     return std::max(1.0, most / average);
   }
   return 1;
+}
+
+/// Registers of 32 bits that the threads of a block have in use at once: those of the state, and of the largest other tile with its rounded form. Slow paths may take more.
+double words_at_least(const Model& m, const Counted& c) {
+  double most = 0;
+  for (const TileKernel& k : m.tiles->kernels) {
+    double states = 0, other = 0;
+    for (const Tile& t : k.tiles) {
+      if (t.level != Level::Registers) continue;
+      double words = bytes(t.dtype) / 4.0;
+      for (Sym axis : t.axes) {
+        const auto block = m.symbols.block.find(axis);
+        words *= double(block == m.symbols.block.end() ? k.axis(axis).block : c.values().at(block->second));
+      }
+      if (t.use == Tile::Use::State)
+        states += words;
+      else
+        other = std::max(other, words);
+    }
+    most = std::max(most, states + 1.5 * other);
+  }
+  return most;
 }
 
 Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Counted& c) {
@@ -107,6 +131,15 @@ Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Counted
       limit(o.by_threads = machine.groups_per_core->value / groups, "threads");
     }
     if (machine.blocks_per_core) limit(o.by_blocks = machine.blocks_per_core->value, "blocks");
+    if (machine.registers_per_core && machine.registers_per_thread) {
+      // Beside its tiles a thread has addresses and counters; a thread that loads has a few.
+      constexpr double own = 44, of_loaders = 24, group = 128;
+      const double threads = group * std::max(1, plan.computers);
+      const double room =
+          std::min(machine.registers_per_thread->value,
+                   (machine.registers_per_core->value - of_loaders * group * plan.loaders) / threads);
+      o.fits = o.fits && words_at_least(m, c) / threads + own <= room;
+    }
     // Beside a loading role each computing one has as many registers as the file holds.
     if (plan.loaders > 0 && machine.registers_per_core) limit(1, "registers, which roles share out");
     o.fits = o.fits && most >= 1;

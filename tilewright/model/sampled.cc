@@ -75,14 +75,18 @@ std::vector<SampledVisits> Sampler::visits(const Bindings& given) const {
     const double chunks = count_of(symbols_, *of.axis, length, values);
     const double each = length / chunks;
     v.all = blocks / parts * length;
-    constexpr int samples = 7;
-    const int rounds = of.rows.empty() ? 1 : samples;
+    // Of several axes a lattice: points that no two axes share.
+    constexpr int samples = 7, of_lattice = 55;
+    constexpr int steps[] = {1, 34, 21};
+    const int rounds = of.rows.empty() ? 1 : of.rows.size() == 1 ? samples : of_lattice;
     bool found = true;
     double plain = 0, masked = 0;
     for (int n = 0; n < rounds && found; ++n) {
-      for (const KernelAxis* g : of.rows) {
+      for (size_t k = 0; k < of.rows.size(); ++k) {
+        const KernelAxis* g = of.rows[k];
         const double count = count_of(symbols_, *g, length_of(t_, g->index, values), values);
-        values[g->counter] = rounds == 1 ? 0 : std::floor((count - 1) * (n + 0.5) / rounds + 0.5);
+        const int at = n * steps[k % 3] % rounds;
+        values[g->counter] = rounds == 1 ? 0 : std::floor((count - 1) * (at + 0.5) / rounds + 0.5);
       }
       for (const Segment& s : of.segments) {
         const Expr e = s.hi - s.lo;
