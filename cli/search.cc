@@ -16,7 +16,7 @@ struct SearchOptions {
   Options program;
   std::string machine;
   int best = 12;
-  bool explain = false;
+  bool explain = false, fusion = false;
 };
 
 /// Seconds of everything that a plan's time is made of, the longest first.
@@ -71,10 +71,15 @@ void add_search(CLI::App& app, int& status) {
       *verb, "--best", [o](int64_t n) { o->best = static_cast<int>(n); }, 1, 100000, 12,
       "plans to print of each kernel");
   verb->add_flag("--explain", o->explain, "below each plan what takes how long");
+  verb->add_flag(
+      "--fusion", o->fusion,
+      "also other kernels: a definition stored that is computed where it is read, or the other way "
+      "round");
   add_json(*verb, o->program.json);
   add_examples(*verb, {"tilewright search examples/pf_causal.tw --size b=1,h=8,i=2048,j=2048",
                        "tilewright search examples/pf_global.tw --machine h100-sxm --target interp --best 5",
-                       "tilewright search examples/rmsnorm_matmul.tw --size r=8,n=6144 --explain"});
+                       "tilewright search examples/rmsnorm_matmul.tw --size r=8,n=6144 --explain",
+                       "tilewright search examples/swiglu.tw --size t=512 --fusion"});
   verb->callback([o, &status] {
     expect_one_of(o->program.target, {"cpu", "cuda", "interp"}, "target of a search");
     const bool cpu = o->program.target == "cpu";
@@ -94,10 +99,10 @@ void add_search(CLI::App& app, int& status) {
     const Sizes sizes = all_sizes(c, given);
     const std::vector<RankedKernel> kernels = rank_plans(c, options, machine, sizes, size_t(o->best));
     // Each makes kernels, which takes tens of milliseconds.
-    constexpr size_t most_cuts = 3;
+    constexpr size_t most_cuts = 4;
     bool complete = true;
-    const std::vector<RankedCut> cuts =
-        rank_cuts(p, c, kernels, options, machine, given, most_cuts, complete);
+    std::vector<RankedCut> cuts;
+    if (o->fusion) cuts = rank_cuts(p, c, kernels, options, machine, given, most_cuts, complete);
     nlohmann::ordered_json j{
         {"program", p.name}, {"target", name(options.target)}, {"machine", machine.name}};
     std::string at;
@@ -147,6 +152,8 @@ void add_search(CLI::App& app, int& status) {
       }
       j["kernels"].push_back(one);
     }
+    if (o->fusion && cuts.empty())
+      text += "\n  no other kernels: no definition could be stored, or computed where it is read\n";
     if (!cuts.empty()) {
       const double own = seconds_of(kernels);
       text += fmt::format("\n  other kernels{}\n  {:>10}  {:>5}  {:>7}  {}\n",

@@ -28,6 +28,16 @@ TEST(SearchText, OfACpu) {
                                 "r=8,n=6144", "--best", "3"}));
 }
 
+TEST(SearchText, OfOtherKernels) {
+  if (this_cpu().vector.isa == "portable") GTEST_SKIP() << "needs AVX2";
+  testing::expect_golden("search/rmsnorm_matmul_fusion.txt",
+                         table({"examples/rmsnorm_matmul.tw", "--machine", "typical-avx2", "--size",
+                                "r=8,n=6144", "--best", "1", "--fusion"}));
+  testing::expect_golden("search/pf_causal_fusion.txt",
+                         table({"examples/pf_causal.tw", "--machine", "typical-avx2", "--size",
+                                "b=1,h=4,i=1024,j=1024", "--best", "1", "--fusion"}));
+}
+
 TEST(SearchText, SaysWhichSizesItAssumed) {
   const std::string text =
       table({"examples/rmsnorm_matmul.tw", "--machine", "typical-avx2", "--size", "n=512", "--best", "1"});
