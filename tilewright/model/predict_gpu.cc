@@ -145,15 +145,16 @@ void price_gpu(Sheet& sheet) {
         std::pow(std::pow(longest, sharpness) + std::pow(one_after_another, sharpness), 1 / sharpness));
   const bool turns = one_after_another > longest;
 
-  // Ahead of the chunk in use are those of the ring and what the core's other blocks do meanwhile; a load that takes longer is waited for.
+  // A ring of s slots brings s chunks in the time of a load and of one chunk's use; meanwhile the core's other blocks work. What a block cannot hide so it waits for.
   double chunks = 0;
   for (const Visits& v : m.visits) chunks += c.times(v.kernel, v.loop);
   double waits = 0;
   const bool priced = working > 0 || transfers > 0;
   if (chunks > 0 && priced) {
-    const double slots = cores * double(resident), of_slot = chunks / slots, chunk = working / of_slot,
-                 ahead = double(m.tiles->plan.stages) - 1 / double(resident);
-    waits = of_slot * (std::max(0.0, seconds_of_load - ahead * chunk) + seconds_of_turn);
+    const double slots = std::min(std::max<double>(1, double(p.occupancy.blocks)), cores * double(resident)),
+                 of_slot = chunks / slots, chunk = working / of_slot,
+                 ring = (seconds_of_load + chunk / double(resident)) / double(m.tiles->plan.stages);
+    waits = of_slot * (std::max(0.0, ring - chunk) + seconds_of_turn);
     sheet.wait("loads that come late, and signals", chunks, "chunks", waits);
   }
   const double rounds = double(p.occupancy.blocks) / (cores * double(resident));
