@@ -48,6 +48,9 @@ TEST(ExplainText, StepsOfLayerNormalisation) { expect_steps("layernorm_matmul", 
 TEST(ExplainText, PageOfAttention) {
   expect_page("attention", "napkin/attention", {{"q", 4096}, {"x", 4096}});
 }
+TEST(ExplainText, PageWhereTilesDoNotDivide) {
+  expect_page("attention_ragged", "napkin/attention", {{"q", 100}, {"x", 1000}});
+}
 TEST(ExplainText, PageOfVariance) { expect_page("variance", "variance", {}); }
 TEST(ExplainText, PageOfSeveralKernels) { expect_page("swiglu", "swiglu", {{"t", 512}}); }
 

@@ -24,7 +24,7 @@ const std::vector<Assumption>& assumptions() {
        "halve the chunk: transfers stay, and larger blocks fit"},
       {"A5", "units and levels work at the same time",
        "time the plan with one computing group and one stage: it should take the serial time"},
-      {"A6", "latency is hidden",
+      {"A6", "latency is hidden, but for the waits that are listed",
        "time a size of few blocks: it should take no longer than a block's share of the whole"},
       {"A7", "matrix units reach their peak at any tile", "time a plain product with the same tiles"},
       {"A8", "an exponential, logarithm, root or quotient is one result of the special units",
@@ -459,9 +459,10 @@ class Reporter {
                   : r.kind == ResourceTime::Kind::Compute ? machine_.gpu
                                                                 ? Keys{"A7", "A8", "A9", "A10", "A12", "A14"}
                                                                 : Keys{"A7", "A9", "A10", "A12", "A14", "A16"}
+                  : r.kind == ResourceTime::Kind::Wait ? Keys{"A6"}
                                                           : Keys{"A14"};
       const std::string amount = r.unit == "bytes" ? quantity(r.amount, "bytes")
-                                 : r.amount == 1   ? "1 kernel"
+                                 : r.amount == 1   ? "1 " + r.unit.substr(0, r.unit.size() - 1)
                                                    : fmt::format("{:.4g} {}", r.amount, r.unit);
       if (r.rate > 0)
         line(r.name, {}, r.seconds, "s", keys, amount);
