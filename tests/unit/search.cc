@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tilewright/driver/ranked.h"
+#include "tilewright/driver/tune.h"
 #include "tilewright/search/plan_file.h"
 #include "tilewright/search/race.h"
 
@@ -223,6 +224,24 @@ TEST(Race, GivesUpTheHopelessAndKeepsTheFirst) {
   race(
       3, [&](size_t k) { return ++runs[k], 1.0; }, RaceOptions{-1, 5, 1.3});
   EXPECT_EQ(runs, (std::vector<int>{1, 0, 0, 0, 0}));
+}
+
+TEST(Tune, BeginsNoPlanBeyondItsBudget) {
+  const Program p = load_program(std::string(TW_SOURCE_DIR) + "/examples/softmax.tw");
+  CompileOptions o;
+  SessionOptions s;
+  s.sizes = {{"r", 4}, {"j", 64}};
+  TuneOptions t;
+  t.best = 6;
+  t.race.budget = 1e-3;
+  const Tuned tuned = tune(p, o, s, cpu_machine(), t);
+  ASSERT_GT(tuned.plans.size(), 2u);
+  // The default is compiled and runs once, whatever that takes.
+  EXPECT_EQ(tuned.winner, 0u);
+  EXPECT_GE(tuned.plans[0].measured.seconds.size(), 1u);
+  EXPECT_GT(tuned.default_seconds, t.race.budget);
+  for (size_t n = 1; n < tuned.plans.size(); ++n)
+    EXPECT_TRUE(tuned.plans[n].measured.seconds.empty()) << tuned.plans[n].schedule;
 }
 
 TEST(PlanFile, RoundTripsASchedule) {
