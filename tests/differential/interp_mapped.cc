@@ -1,4 +1,4 @@
-// Programs mapped to sm_90a and interpreted under several adversaries, against their definitions: operands of scores in every layout, masks of every
+// Programs mapped to sm_90a and to sm_80, and interpreted under several adversaries, against their definitions: operands of scores in every layout, masks of every
 // kind, products whose operands are made on either side.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -32,13 +32,15 @@ std::string with_dtype(std::string text, const std::string& dtype) {
   return text;
 }
 
-class Mapped : public ::testing::TestWithParam<Case> {};
+class Mapped : public ::testing::TestWithParam<std::tuple<Case, std::string>> {};
 
 TEST_P(Mapped, EqualsItsDefinition) {
-  const Case& c = GetParam();
+  const Case& c = std::get<0>(GetParam());
+  const Machine gpu = gpu_machine(std::get<1>(GetParam()));
   for (const std::string& dtype : c.dtypes) {
+    if (gpu.arch != sm90().arch && dtype != c.dtypes.front()) break;  // the rest is the same by instructions
     for (const std::string& schedule : c.schedules) {
-      const Compiled compiled = compile(with_dtype(c.text, dtype), schedule);
+      const Compiled compiled = compile(with_dtype(c.text, dtype), schedule, Target::Cuda, gpu);
       unsigned seed = 1;
       for (const auto& sizes : c.sizes) {
         const bool first = &sizes == &c.sizes.front();
@@ -48,7 +50,7 @@ TEST_P(Mapped, EqualsItsDefinition) {
           std::string where = fmt::format("{} {}", dtype, schedule);
           for (auto& [name, n] : sizes) where += fmt::format(" {}={}", name, n);
           SCOPED_TRACE(where);
-          MappedRun run(compiled, sizes, layout, Target::Cuda, c.params, seed);
+          MappedRun run(compiled, sizes, layout, Target::Cuda, c.params, seed, gpu);
           run.slack = c.slack;
           if (layout == LayoutClass::Aligned && run.layout() != layout) continue;
           EXPECT_TRUE(misplaced(run.mapped()).empty());
@@ -232,16 +234,20 @@ output O : f16
      {{{"b", 1}, {"h", 1}, {"i", 70}, {"j", 130}}}},
 };
 
-INSTANTIATE_TEST_SUITE_P(Sm90, Mapped, ::testing::ValuesIn(kCases),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Gpus, Mapped, ::testing::Combine(::testing::ValuesIn(kCases), ::testing::Values("sm_90a", "sm_80")),
+    [](const auto& test) { return std::get<0>(test.param).name + "_" + std::get<1>(test.param); });
 
 TEST(MappedFeatures, OfManySizes) {
-  for (int64_t features : {8, 40, 80, 96, 112, 256}) {
-    const Compiled c =
-        compile_file("examples/pf_causal.tw", "", {.literal_sizes = {{"d", features}, {"e", features}}});
-    const MappedRun run(c, {{"b", 1}, {"h", 1}, {"i", 70}, {"j", 100}}, LayoutClass::Aligned);
-    EXPECT_EQ(run.run({3, Mode::Random}), "") << features;
-  }
+  for (const char* arch : {"sm_90a", "sm_80", "sm_89"})
+    for (int64_t features : {8, 40, 80, 96, 112, 256}) {
+      const Compiled c =
+          compile_file("examples/pf_causal.tw", "", {.literal_sizes = {{"d", features}, {"e", features}}},
+                       Target::Cuda, gpu_machine(arch));
+      const MappedRun run(c, {{"b", 1}, {"h", 1}, {"i", 70}, {"j", 100}}, LayoutClass::Aligned, Target::Cuda,
+                          {}, 11, gpu_machine(arch));
+      EXPECT_EQ(run.run({3, Mode::Random}), "") << arch << " " << features;
+    }
 }
 
 /// NaN and infinities where nothing may look, in each kind of mask: they reach no output that does not see them.
@@ -251,8 +257,11 @@ TEST(MappedMasks, HideWhatIsNotFinite) {
                                                     {"column", "N[j]"},
                                                     {"row and column", "a[i] == c[j]"},
                                                     {"all", "j <= i and M[i, j] and N[j] and a[i] == c[j]"}};
-  for (const std::string dtype : {"f16", "f32"}) {
+  const std::pair<std::string, std::string> kinds[] = {
+      {"f16", "sm_90a"}, {"f32", "sm_90a"}, {"f16", "sm_80"}};
+  for (const auto& [dtype, arch] : kinds) {
     for (const auto& [name, mask] : masks) {
+      const Machine gpu = gpu_machine(arch);
       const Compiled c = compile(with_dtype(R"(axis i, j
 axis d = 16, e = 24
 input Q[i, d] : T
@@ -266,13 +275,13 @@ O[i, e] = sum[j](softmax[j](where()" + mask + R"(, sum[d](Q * K), -inf)) * V)
 output O : T
 )",
                                             dtype),
-                                 "");
-      MappedRun run(c, {{"i", 70}, {"j", 90}}, LayoutClass::Aligned);
+                                 "", Target::Cuda, gpu);
+      MappedRun run(c, {{"i", 70}, {"j", 90}}, LayoutClass::Aligned, Target::Cuda, {}, 11, gpu);
       for (int64_t k = 0; k < 16; ++k) run.input("K").set(20 * 16 + k, k % 2 ? NAN : INFINITY);
       for (int64_t k = 0; k < 24; ++k)
         run.input("V").set(20 * 24 + k, k % 2 ? NAN : -INFINITY), run.input("V").set(89 * 24 + k, NAN);
       run.expect();
-      EXPECT_EQ(run.run({5, Mode::Random}), "") << dtype << ", " << name;
+      EXPECT_EQ(run.run({5, Mode::Random}), "") << dtype << ", " << name << ", " << arch;
     }
   }
 }

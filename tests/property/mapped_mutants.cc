@@ -1,4 +1,4 @@
-// Faults seeded into what map_sm90 makes of the examples: every wait, arrival, fence, barrier, group and count is damaged in turn, and the interpreter must
+// Faults seeded into what map_sm90 and map_sm80 make of the examples: every wait, arrival, fence, barrier, group and count is damaged in turn, and the interpreter must
 // notice each time, by a fault or by wrong values, under some adversary. Undamaged programs pass under all of them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -201,6 +201,39 @@ void bulk_copies(Mutants& m) {
                     }));
 }
 
+/// Groups of copies. The group of what is kept is left alone: it would come with the first chunk.
+void copies_in_groups(Mutants& m) {
+  auto in_loop = [](const MappedKernel& k, const Ops& ops) { return &ops != &k.roles[0].body; };
+  m.each<CopyWait>("a wait for copies is missing", [=](MappedKernel& k, Ops& ops, size_t n) {
+    return in_loop(k, ops) && removed(k, ops, n);
+  });
+  m.each<CopyWait>("a group of copies too many may be in flight", [=](MappedKernel& k, Ops& ops, size_t n) {
+    return in_loop(k, ops) && ++std::get<CopyWait>(ops[n].node).pending > 0;
+  });
+  m.each<CopyCommit>("a group of copies is never closed",
+                     [first = true](MappedKernel& k, Ops& ops, size_t n) mutable {
+                       return !std::exchange(first, false) && removed(k, ops, n);
+                     });
+  m.each<Copy>("a copy goes to the slot of the next use", [](MappedKernel& k, Ops& ops, size_t n) {
+    Copy& c = std::get<Copy>(ops[n].node);
+    c.use = c.use + 1;
+    return k.buffer(c.buffer).slots > 1;
+  });
+  m.each<Copy>("a copy is missing", [](MappedKernel& k, Ops& ops, size_t n) {
+    return k.buffer(std::get<Copy>(ops[n].node).buffer).space == Space::Local && removed(k, ops, n);
+  });
+  m.each_of<Buffer>("a ring is one slot short", &MappedKernel::buffers,
+                    [](Buffer& b) { return b.slots > 1 && --b.slots > 0; });
+  m.each<Mma>("an accumulator is not cleared",
+              changed<Mma>([](Mma& x) { return std::exchange(x.zero, false); }));
+  m.each<Mma>("an accumulator is cleared", changed<Mma>([](Mma& x) { return !std::exchange(x.zero, true); }));
+  m.each_of<Buffer>("a panel has no swizzle", &MappedKernel::buffers, [](Buffer& b) {
+    if (b.space != Space::Local || b.layout.swizzle().bits == 0) return false;
+    b.layout = Layout(b.layout.shape(), b.layout.digits());
+    return true;
+  });
+}
+
 /// Barriers and fences between threads, the first ones excepted: what they order is ordered again before it is read. Where a role has barriers in every chunk, those
 /// of its warps order nothing more.
 void threads_of_a_role(Mutants& m, int first_barrier, int first_fence, Scope narrowest = Scope::Warp) {
@@ -239,11 +272,11 @@ void show(const Mutants& m) {
 /// Chunks of 16 keys for blocks of 128 rows: several plain ones in a pipeline, several masked ones. Keys with large scores move the points of both kinds of
 /// chunk; values that are not numbers in masked ones make FMA instructions compute their products.
 struct Causal {
-  Causal(LayoutClass layout, const std::string& roles)
+  Causal(LayoutClass layout, const std::string& roles, const Machine& gpu = sm90())
       : compiled(compile_file("examples/pf_causal.tw",
                               "group b=1, h=1, i=128/64; stream j=16; keep Q; guard speculative; " + roles,
-                              {.literal_sizes = {{"d", 32}, {"e", 32}}})),
-        run(compiled, {{"b", 1}, {"h", 1}, {"i", 128}, {"j", 232}}, layout) {
+                              {.literal_sizes = {{"d", 32}, {"e", 32}}}, Target::Cuda, gpu)),
+        run(compiled, {{"b", 1}, {"h", 1}, {"i", 128}, {"j", 232}}, layout, Target::Cuda, {}, 11, gpu) {
     for (int64_t j : {40, 200})
       for (int64_t k = 0; k < 32; ++k) run.input("K").set(j * 32 + k, 12 * run.input("K").at(j * 32 + k));
     for (int64_t j : {130, 150}) run.input("V").set(j * 32 + 3, NAN);
@@ -286,6 +319,20 @@ TEST(MappedMutants, OfCausalAttentionWithoutALoadingRole) {
   element_work(m, 1);
   show(m);
   EXPECT_GE(kinds(m), 10);
+}
+
+TEST(MappedMutants, OfCausalAttentionByWarps) {
+  for (const char* stages : {"stages 2; roles 0+2", "stages 3; roles 0+1"}) {
+    const Causal c(LayoutClass::Aligned, stages, gpu_machine("sm_80"));
+    ASSERT_EQ(c.run.layout(), LayoutClass::Aligned);
+    Mutants m(c.run);
+    m.expect_sound();
+    copies_in_groups(m);
+    threads_of_a_role(m, 0, 0, Scope::Role);
+    element_work(m, 1);
+    show(m);
+    EXPECT_GE(kinds(m), 10) << stages;
+  }
 }
 
 TEST(MappedMutants, OfAttentionOverAllKeys) {

@@ -11,12 +11,12 @@
 namespace tilewright::testing {
 namespace {
 
-Compiled compile_program(Program parsed, const std::string& schedule, Target target) {
+Compiled compile_program(Program parsed, const std::string& schedule, Target target, const Machine& gpu) {
   Compiled c;
   c.parsed = std::move(parsed);
   c.program = elaborate(c.parsed);
   c.derivation = derive(c.program, stream_candidates(c.program).at(0));
-  c.plan = default_plans(c.program, c.derivation, target).back().plan;
+  c.plan = default_plans(c.program, c.derivation, target, gpu).back().plan;
   if (!schedule.empty()) c.plan = parse_schedule(c.program, c.derivation, schedule, c.plan);
   c.tiles = build_tiles(c.program, c.derivation, c.plan);
   return c;
@@ -24,14 +24,14 @@ Compiled compile_program(Program parsed, const std::string& schedule, Target tar
 
 }  // namespace
 
-Compiled compile(const std::string& text, const std::string& schedule, Target target) {
+Compiled compile(const std::string& text, const std::string& schedule, Target target, const Machine& gpu) {
   auto source = std::make_shared<SourceText>(SourceText{"test.tw", text});
-  return compile_program(parse_program(source), schedule, target);
+  return compile_program(parse_program(source), schedule, target, gpu);
 }
 
 Compiled compile_file(const std::string& path, const std::string& schedule, const Overrides& overrides,
-                      Target target) {
-  return compile_program(load_program(path, overrides), schedule, target);
+                      Target target, const Machine& gpu) {
+  return compile_program(load_program(path, overrides), schedule, target, gpu);
 }
 
 std::map<std::string, ArrayView> Arrays::views() const {

@@ -12,10 +12,12 @@ struct Compiled {
   TileProgram tiles;
 };
 
-/// `schedule` over the default plan of the CUDA target; empty: the default plan that has no guard.
-Compiled compile(const std::string& text, const std::string& schedule = {}, Target target = Target::Cuda);
+/// `schedule` over the default plan of the CUDA target, for `gpu`; empty: the default plan that has no guard.
+Compiled compile(const std::string& text, const std::string& schedule = {}, Target target = Target::Cuda,
+                 const Machine& gpu = sm90());
 Compiled compile_file(const std::string& path, const std::string& schedule = {},
-                      const Overrides& overrides = {}, Target target = Target::Cuda);
+                      const Overrides& overrides = {}, Target target = Target::Cuda,
+                      const Machine& gpu = sm90());
 
 struct Arrays {
   std::map<std::string, TestArray> inputs;

@@ -28,14 +28,15 @@ bool admits(const Program& p, const MappedProgram& m, const Sizes& sizes) {
 }  // namespace
 
 MappedRun::MappedRun(const Compiled& c, const std::map<std::string, int64_t>& sizes, LayoutClass layout,
-                     Target target, const std::map<std::string, double>& params, unsigned seed)
+                     Target target, const std::map<std::string, double>& params, unsigned seed,
+                     const Machine& gpu)
     : compiled_(c),
       layout_(layout),
       sizes_(sizes_of(c.program, sizes)),
       arrays_(random_inputs(c.program, sizes_, seed)) {
   arrays_.params = params;
   auto map = [&](LayoutClass l) {
-    return target == Target::Cuda ? map_sm90(c.program, c.tiles, sm90(), l)
+    return target == Target::Cuda ? map_gpu(c.program, c.tiles, gpu, l)
                                   : map_cpu(c.program, c.tiles, this_cpu(), l);
   };
   mapped_ = map(layout);

@@ -9,9 +9,10 @@ namespace tilewright::testing {
 class MappedRun {
  public:
   /// Sizes of run-time axes by name. Where the guards of the aligned class do not hold for contiguous arrays of these sizes, the general class is mapped.
+  /// `gpu`: whose mapping, for Target::Cuda.
   MappedRun(const Compiled& c, const std::map<std::string, int64_t>& sizes, LayoutClass layout,
             Target target = Target::Cuda, const std::map<std::string, double>& params = {},
-            unsigned seed = 11);
+            unsigned seed = 11, const Machine& gpu = sm90());
   /// Interprets `m` (mapped() or a mutated copy of it): an empty text when the outputs satisfy the rule of `check`.
   std::string run(const MappedProgram& m, const Adversary& adversary = {}) const;
   std::string run(const Adversary& adversary = {}) const { return run(mapped_, adversary); }

@@ -18,9 +18,9 @@ std::string emit_cuda(const Program& elaborated, const MappedProgram& m) {
   }
   helpers.use_from(kernels);
   std::string out = fmt::format(
-      "// {}: CUDA for sm_90a, generated from its definition. Compiles with NVRTC or nvcc; includes "
+      "// {}: CUDA for {}, generated from its definition. Compiles with NVRTC or nvcc; includes "
       "nothing.\n",
-      m.name);
+      m.name, m.machine.arch);
   out += "#pragma nv_diag_suppress 177, 550\n";
   out += "struct __align__(64) TensorMap { unsigned long long words[16]; };\n\n";
   return out + helpers.text() + kernels;

@@ -110,6 +110,8 @@ std::vector<std::string> CudaKernel::clips(const Nest& nest, int64_t slack, Sym 
 }
 
 void CudaKernel::copy(const Copy& o, Lines& out) {
+  const Atom* atom = find_atom(o.atom);
+  if (atom && atom->completion == Completion::Group) return copy_in_group(o, out);
   out.open("");
   if (buffer(o.buffer).space == Space::Local)
     copy_to_local(o, out);

@@ -106,6 +106,11 @@ class CudaKernel {
   void fence(const Ops& list, size_t k, Lines& out);
   void wait_group(int pending, Lines& out);
 
+  // cuda_warps.cc: sm_80 and later
+  void mma_by_warps(const Mma& o, Lines& out);
+  void copy_in_group(const Copy& o, Lines& out);
+  void copy_wait(int pending, Lines& out);
+
   const Buffer& buffer(Sym s) const { return kernel_.buffer(s); }
   bool has_buffer(Sym s) const;
   bool packed(const Buffer& b) const;        ///< two elements of 2 bytes in each register

@@ -78,6 +78,11 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
     open_group_.clear();
   }
   if (auto* x = std::get_if<WaitGroup>(&o.node)) wait_group(x->pending, out);
+  if (std::holds_alternative<CopyCommit>(o.node)) {
+    helpers_.use("tw_copies");
+    out.line("tw_copy_commit();");
+  }
+  if (auto* x = std::get_if<CopyWait>(&o.node)) copy_wait(x->pending, out);
   if (std::holds_alternative<ProxyFence>(o.node)) {
     helpers_.use("tw_proxy_fence");
     out.line("tw_proxy_fence();");

@@ -41,13 +41,14 @@ void Lines::append(const Lines& other) {
 
 Identifiers kernel_names() {
   return Identifiers(
-      {"K",     "TensorMap",     "a",       "b",     "x",      "y",     "z",    "w",     "k",
-       "s",     "block",         "element", "end",   "first",  "group", "lane", "local", "local_at",
-       "now",   "range",         "signals", "slot",  "thread", "tile",  "to",   "total", "vote",
-       "warp",  "warp_of_block", "words",   "abs",   "erf",    "erff",  "exp",  "exp2",  "exp2f",
-       "expf",  "fabs",          "fabsf",   "floor", "floorf", "fma",   "fmaf", "fmaxf", "llabs", "log",
-       "log2",  "log2f",         "logf",    "max",   "min",    "pow",   "powf", "rint",  "rintf",
-       "rsqrt", "rsqrtf",        "sqrt",    "sqrtf", "tanh",   "tanhf"},
+      {"K",     "TensorMap",     "a",       "b",     "x",      "y",     "z",     "w",      "k",
+       "s",     "block",         "element", "end",   "first",  "group", "lane",  "local",  "local_at",
+       "now",   "range",         "signals", "slot",  "thread", "tile",  "to",    "total",  "vote",
+       "warp",  "warp_of_block", "words",   "abs",   "erf",    "erff",  "exp",   "exp2",   "exp2f",
+       "expf",  "fabs",          "fabsf",   "floor", "floorf", "fma",   "fmaf",  "fmaxf",  "llabs",
+       "log",   "log2",          "log2f",   "logf",  "max",    "min",   "pow",   "powf",   "rint",
+       "rintf", "rsqrt",         "rsqrtf",  "sqrt",  "sqrtf",  "tanh",  "tanhf", "a_part", "b_part",
+       "pair"},
       {"map"});
 }
 
@@ -301,6 +302,53 @@ template <int n> __device__ __forceinline__ void tw_pin(unsigned (&r)[n]) {
 // Shared memory operand in panels of 128 bytes: address, distance to the next panel across the contracted axis, distance to the next eight rows.
 __device__ __forceinline__ unsigned long long tw_operand(unsigned address, unsigned leading, unsigned stride) {
   return (1ull << 62) | ((unsigned long long)(stride >> 4) << 32) | ((unsigned long long)(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
+}
+)"},
+      {"tw_matrix",
+       {},
+       R"(// Four blocks of 8 x 8 from shared memory, or two: thread 8 b + r of the warp names row r of block b. Each thread gets two neighbours of each block along its
+// rows, or (turned) across them.
+__device__ __forceinline__ void tw_matrix(unsigned (&r)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address));
+}
+__device__ __forceinline__ void tw_matrix(unsigned (&r)[2], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(address));
+}
+__device__ __forceinline__ void tw_matrix_turned(unsigned (&r)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address));
+}
+__device__ __forceinline__ void tw_matrix_turned(unsigned (&r)[2], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(address));
+}
+)"},
+      {"tw_mma_f16", {}, R"(// d[16, 8] += a[16, 16] b[16, 8] in the registers of a warp
+__device__ __forceinline__ void tw_mma_f16(float* d, const unsigned* a, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+)"},
+      {"tw_mma_bf16", {}, R"(// d[16, 8] += a[16, 16] b[16, 8] in the registers of a warp
+__device__ __forceinline__ void tw_mma_bf16(float* d, const unsigned* a, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+)"},
+      {"tw_copies",
+       {},
+       R"(// 16 bytes of memory -> shared memory, of which `bytes` are read and the rest is zero; joins the open group of copies.
+__device__ __forceinline__ void tw_copy_async(unsigned to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ int tw_at_most(int limit, int n) { return n < limit ? n : limit; }
+__device__ __forceinline__ void tw_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending> __device__ __forceinline__ void tw_copy_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 )"},
       {"tw_swizzle", {}, R"(// Bank swizzle of an offset in elements.

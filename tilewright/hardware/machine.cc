@@ -1,7 +1,9 @@
 #include "tilewright/hardware/machine.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 
 #include "tilewright/support/error.h"
@@ -43,10 +45,29 @@ VectorUnit detect(const std::string& wanted) {
 Machine sm90() {
   Machine m;
   m.name = "h200";
+  m.arch = "sm_90a";
   m.shared_bytes = 227 * 1024;
   m.registers_per_thread = 255;
   m.threads_per_block = 1024;
   m.multiprocessors = 132;
+  return m;
+}
+
+Machine gpu_machine(const std::string& arch) {
+  Machine m = sm90();
+  if (arch == m.arch) return m;
+  int capability = 0;
+  const char* end = arch.data() + arch.size();
+  const bool prefixed = arch.rfind("sm_", 0) == 0;
+  const auto read = std::from_chars(arch.data() + (prefixed ? 3 : 0), end, capability);
+  if (!prefixed || read.ec != std::errc() || read.ptr != end || capability < 80 || capability > 999)
+    throw UserError(Span{}, fmt::format("`{}` is no architecture that kernels are made for", arch),
+                    "write sm_90a, or the compute capability of the device from 8.0 on: sm_80, sm_86, sm_89");
+  m.arch = m.name = arch;
+  // Compute capabilities of the CUDA programming guide: what one block may have.
+  const int major = capability / 10, minor = capability % 10;
+  m.shared_bytes = (major == 8 ? (minor == 0 || minor == 7 ? 163 : 99) : major == 12 ? 99 : 227) * 1024;
+  m.multiprocessors = major == 8 ? 108 : 132;
   return m;
 }
 

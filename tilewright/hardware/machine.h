@@ -21,10 +21,13 @@ struct Machine {
   int64_t registers_per_thread = 0;
   int64_t threads_per_block = 0;
   int multiprocessors = 0;  ///< or cores
+  std::string arch;         ///< GPU: what kernels are made for, as its compiler names it: "sm_90a", "sm_80"
   VectorUnit vector;        ///< CPU
 };
 
 Machine sm90();  ///< 227 KiB shared, 255 registers, 1024 threads
+/// A GPU by its architecture: "sm_90a", else compute capability 8.0 or later: "sm_80", "sm_86", "sm_89", "sm_90", "sm_100" … UserError for any other text.
+Machine gpu_machine(const std::string& arch);
 /// Detected. The environment's TILEWRIGHT_CPU_ISA overrides it downwards: avx512, avx2 or portable, which may be followed by +bf16_dot or +bf16_tiles (without,
 /// products of bf16 are computed in f32). A unit for bf16 that the processor lacks is emulated with the same layouts and arithmetic, so that it can be
 /// tested anywhere. UserError for any other value.

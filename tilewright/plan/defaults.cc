@@ -129,6 +129,33 @@ std::optional<GuardedPlan> three_groups(const Program& p, const AxisRoles& roles
   return out;
 }
 
+/// Where single warps multiply, a group of four has 128 rows, so that what a warp reads of the streamed operand serves 32 of them; 64 where registers or shared memory
+/// do not hold that. Two groups compute and copy. `needed`: registers a thread for the results and a chunk of scores, or bytes of shared memory, of the plan as it is.
+template <class CutRows, class Needed>
+void cut_for_warps(Plan& plan, const UnitTile& unit, bool scores, const Machine& m, const CutRows& cut_rows,
+                   const Needed& needed) {
+  constexpr int64_t registers = 190, shortest = 32;
+  const int64_t room = m.shared_bytes - 4096;
+  plan.loaders = 0;
+  plan.computers = 2;
+  const bool product = unit.groups > 2;
+  const std::vector<int64_t> blocks =
+      scores || product ? std::vector<int64_t>{256, 128} : std::vector<int64_t>{128};
+  std::vector<int64_t> chunks{64, 32, 16};
+  if (!scores && unit.chunk > 64) chunks.insert(chunks.begin(), 128);
+  for (int64_t rows : blocks) {
+    cut_rows(rows);
+    for (int64_t chunk : chunks) {
+      plan.chunk = chunk;
+      for (plan.stages = std::min(3, unit.stages); plan.stages >= 2; --plan.stages)
+        if (needed(false) <= room && (!scores || needed(true) <= registers) &&
+            (chunk >= shortest || rows == blocks.back()))
+          return;
+    }
+  }
+  plan.stages = 1;
+}
+
 Guard laziest(const Derivation& d) {
   bool lag = false, speculative = true;
   for (const Pass& pass : d.passes)
@@ -250,7 +277,8 @@ bool by_tile_registers(const Program& p, const AxisRoles& roles, const Machine& 
 
 }  // namespace
 
-std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target) {
+std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target,
+                                       const Machine& machine) {
   const AxisRoles roles = axis_roles(p, d);
   const bool gpu = target != Target::Cpu;
   Plan plan;
@@ -455,6 +483,34 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
   for (const Cut& cut : plan.group) row_block = std::max(row_block, cut.block);
   // A made operand passes through shared memory when it cannot stay in registers: reserve its tile.
   per_element = per_element * plan.stages + (unit.groups > 2 ? 0 : row_block * std::max<int64_t>(2, width));
+  if (machine.arch != sm90().arch) {
+    const auto cut_rows = [&](int64_t n) {
+      for (Cut& cut : plan.group)
+        if (row_axis && cut.axis == row_axis)
+          cut.block = n, cut.piece = n / plan.computers, extents.of[row_axis] = n;
+    };
+    cut_for_warps(plan, unit, has_points(d) && width <= 2, machine, cut_rows, [&](bool registers) -> int64_t {
+      int64_t n = 0;
+      if (registers) {
+        for (const Pass& pass : d.passes)
+          for (const Component& c : pass.state.components)
+            if (c.axes.size() > 1) n += extents.elements(c.axes, Sym());
+        const int64_t rows_now = row_axis ? extents.of[row_axis] : 1;
+        return (n + (has_points(d) ? rows_now * plan.chunk * 3 / 2 : 0)) / (plan.computers * 128);
+      }
+      for (Sym t : roles.kept_inputs)
+        n += extents.elements(roles.read_at.at(t), Sym()) * bytes(p.input(t)->dtype);
+      int64_t streamed = 0;
+      for (Sym t : roles.streamed_inputs)
+        streamed += extents.elements(roles.read_at.at(t), plan.stream) * bytes(p.input(t)->dtype);
+      n += plan.chunk * streamed * plan.stages;
+      return n + (unit.groups > 2
+                      ? 0
+                      : plan.chunk * (row_axis ? extents.of[row_axis] : 1) * std::max<int64_t>(2, width));
+    });
+    while (summed > 1 && plan.chunk > 16 && plan.chunk > 64 / summed) plan.chunk /= 2;
+    return {GuardedPlan{{}, plan}};
+  }
   const int64_t budget = sm90().shared_bytes - 4096 - kept;
   plan.chunk = 16;
   for (int64_t chunk : {unit.chunk, int64_t(64), int64_t(32)})

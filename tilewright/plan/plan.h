@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tilewright/derive/state.h"
+#include "tilewright/hardware/machine.h"
 #include "tilewright/plan/sections.h"
 #include "tilewright/program/sizes.h"
 
@@ -89,7 +90,9 @@ std::string print(const Program& p, const Plan& plan);
 std::string print(const Program& p, const std::vector<GuardedPlan>& plans);
 
 /// Stated defaults (docs/schedule.md) for a target, at most eight, the last without a guard. `dtype` of the widest input decides tile sizes on a GPU.
-std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target);
+/// `gpu`: the GPU that they are for, whatever the target.
+std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Target target,
+                                       const Machine& gpu = sm90());
 
 /// Structure: every free axis of the outputs is grouped or whole, whole axes are literal, the streamed axis has a state … UserError otherwise.
 /// `where`: the place of the clause at fault (`stream` stands for `resident` too), where the plan was written.

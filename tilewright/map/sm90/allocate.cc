@@ -217,7 +217,13 @@ void allocate_staged(Context& c, Staged& s) {
   Buffer& b =
       add_local(c, s.tile->sym, s.tile->axes, s.tile->dtype, staged_layout(c, s), s.tile->kept ? "kept" : "");
   b.alignment = is_panel(c, s) ? panel_alignment : s.bulk ? 128 : 16;
-  if (c.loaders == 0) return;
+  if (c.loaders == 0) {
+    s.ring = c.by_warps && s.tile->slots > 1 && !s.loops.empty() &&
+             std::all_of(s.loops.begin(), s.loops.end(),
+                         [&](const Loop* l) { return c.axis(l->axis).kind != KernelAxis::Kind::Resident; });
+    if (s.ring) b.slots = s.tile->slots;
+    return;
+  }
   b.slots = s.loops.empty() ? 1 : std::max(1, s.tile->slots);
   add_channel(c, s, b.slots, s.bulk ? int(s.pieces.size()) : warps_of_group);
 }

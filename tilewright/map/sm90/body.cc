@@ -41,6 +41,7 @@ Ops BodyBuilder::run() {
   for (const Staged& s : c_.staged)
     if (s.channel >= 0 && s.loops.empty()) out.push_back({Wait{s.channel, true, Expr(0)}, {}});
   body(c_.kernel.body, {}, out);
+  if (in_flight_) out.push_back({CopyWait{0}, {}});
   return out;
 }
 
@@ -49,7 +50,7 @@ Statements BodyBuilder::unstaged(const Body& body) const {
   for (const Stmt& s : body) {
     auto* load = std::get_if<Load>(&s.node);
     const Staged* staged = load ? c_.find_staged(load->tile) : nullptr;
-    if ((!staged || staged->channel < 0) && !c_.beside.count(&s)) list.push_back(&s);
+    if ((!staged || (staged->channel < 0 && !staged->ring)) && !c_.beside.count(&s)) list.push_back(&s);
   }
   return list;
 }
@@ -111,7 +112,10 @@ void BodyBuilder::statements(const Statements& list, const Position& at, RingSta
         if (!load || !c_.find_staged(load->tile)) break;
         group.push_back(list[k + group.size()]);
       }
-      stage_here(group, at, out);
+      if (c_.by_warps)
+        copy_in_groups(group, at, out);
+      else
+        stage_here(group, at, out);
     } else if (tensor_core(*list[k])) {
       // Products without a path between them are issued together.
       while (k + group.size() < list.size() && tensor_core(*list[k + group.size()])) {
@@ -125,6 +129,7 @@ void BodyBuilder::statements(const Statements& list, const Position& at, RingSta
         group.push_back(list[k + group.size()]);
       }
       before(group);
+      for (const Stmt* s : group) await_kept(tiles_read(c_, *s), out);
       multiply_now(group, at, out);
       after(group, k + group.size());
     } else {
@@ -136,6 +141,8 @@ void BodyBuilder::statements(const Statements& list, const Position& at, RingSta
             out.push_back({Wait{staged->channel, true, c_.use(*staged, at)}, {}});
         }
       }
+      const auto* loop = std::get_if<Loop>(&list[k]->node);
+      if (!loop || !c_.has_ring(*loop)) await_kept(tiles_read(c_, *list[k]), out);
       statement(*list[k], at, out);
       after(group, k + 1);
     }
@@ -189,7 +196,7 @@ std::vector<Use> BodyBuilder::uses_of(const std::vector<Sym>& tiles, const Posit
   std::vector<Use> result;
   for (Sym t : tiles) {
     const Staged* s = c_.find_staged(t);
-    if (!s || s->channel < 0) continue;
+    if (!s || (s->channel < 0 && !s->ring)) continue;
     if (std::any_of(result.begin(), result.end(), [&](const Use& u) { return u.buffer == t; })) continue;
     result.push_back({t, c_.use(*s, at)});
   }
@@ -222,7 +229,7 @@ void BodyBuilder::map(const Map& s, const Position& at, Ops& out) {
   if (const Made* made = c_.find_made(s.tile)) {
     out.push_back({Barrier{0, Scope::Role}, "readers of " + s.tile.name() + " are done"});
     out.push_back({MapOp{s.tile, value, c_.frame(at), uses({value}, at)}, {}});
-    if (made->tensor_core) out.push_back({ProxyFence{}, {}});
+    if (made->tensor_core && !c_.by_warps) out.push_back({ProxyFence{}, {}});
     out.push_back({Barrier{0, Scope::Role}, {}});
     return;
   }
@@ -378,6 +385,7 @@ void BodyBuilder::loop(const Loop& s, Ops& out) {
     body(s.body, Position{&s, Expr(0), Expr(0), true}, out);
     return;
   }
+  if (c_.has_ring(s)) return ring_loop(s, out);
   for (const SegmentVars& segment : c_.segments(s, out)) {
     if (segment.empty || pipelined(s, segment, out) || made_ahead(s, segment, out)) continue;
     MappedLoop ops{axis.counter, segment.lo, segment.hi, {}};

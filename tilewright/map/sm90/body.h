@@ -49,6 +49,12 @@ class BodyBuilder {
   bool made_ahead(const Loop& s, const SegmentVars& segment, Ops& out);
   bool adds_alone(const Stmt& s, const std::set<Sym>& results) const;
 
+  // sm80/rings.cc
+  void ring_loop(const Loop& s, Ops& out);
+  void copy_in_groups(const Statements& loads, const Position& at, Ops& out);
+  bool copy_tile(const Staged& s, const Position& at, const std::string& comment, Ops& out);
+  void await_kept(const std::vector<Sym>& read, Ops& out);
+
   Statements unstaged(const Body& body) const;  ///< without what the loading and the making role do
   std::set<Sym> rings(const Statements& list,
                       const Loop* loop) const;  ///< ring tiles that the statements read
@@ -70,6 +76,8 @@ class BodyBuilder {
   Context& c_;
   std::map<Sym, Sym> copies_;  ///< register tile → its copy in shared memory
   std::set<Sym> finals_;       ///< carried tiles whose last use was awaited
+  std::set<Sym> unawaited_;    ///< kept tiles that a barrier must stand before the readers of
+  bool in_flight_ = false;     ///< groups of copies of kept tiles may be
 };
 
 /// The narrowest scope of threads that must take the same branch around the ops.

@@ -52,6 +52,12 @@ Made* Context::find_made(Sym tile) {
   return nullptr;
 }
 
+bool Context::has_ring(const Loop& loop) const {
+  return std::any_of(staged.begin(), staged.end(), [&](const Staged& s) {
+    return s.ring && std::find(s.loops.begin(), s.loops.end(), &loop) != s.loops.end();
+  });
+}
+
 Product& Context::product(const Dot& dot) {
   for (Product& p : products)
     if (p.dot == &dot) return p;
@@ -108,7 +114,7 @@ Expr Context::use(const Staged& s, const Position& at) const {
   return simplify(use);
 }
 
-std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops) {
+std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops, bool count_all) {
   std::vector<SegmentVars> result;
   fetch_chunks(kernel, loop, ops);
   auto define = [&](const std::string& name, Expr value) -> Expr {
@@ -139,7 +145,7 @@ std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops) {
       const bool later_loop = !loops.empty() && loops.back() != &loop;
       const bool carries = std::any_of(staged.begin(), staged.end(),
                                        [&](const Staged& x) { return x.carried && x.loops[0] == &loop; });
-      if (rest || later_loop || carries)
+      if (rest || later_loop || carries || count_all)
         before =
             define(fmt::format("{}_before{}", axis_name, k + 1), sum_of(before, max(Expr(0), v.hi - v.lo)));
     }

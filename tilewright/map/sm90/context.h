@@ -60,6 +60,7 @@ struct Staged {
   bool read_beside = false;        ///< the making role reads it
   bool carried = false;  ///< made beside from chunk to chunk: use u of the ring is what it is after u chunks
   Sym sum;               ///< carried: what the making role accumulates to
+  bool ring = false;     ///< they copy it some chunks ahead (sm80/rings.cc)
   /// Bulk: one copy, its coordinates over global index symbols (the streamed axis is replaced by its origin where the copy is issued).
   struct Piece {
     int map = 0;
@@ -116,6 +117,7 @@ struct Context {
   const KernelAxis& axis(Sym index) const { return kernel.axis(index); }
   Staged* find_staged(Sym tile);
   Made* find_made(Sym tile);
+  bool has_ring(const Loop& loop) const;  ///< the computing threads copy tiles of the loop some chunks ahead
   Product& product(const Dot& dot);
   /// Number of elements of an axis in a tile, padding included.
   int64_t extent(Sym axis) const;
@@ -125,16 +127,21 @@ struct Context {
   Frame frame(const Position& at, const std::vector<Sym>& with_extent = {}) const;
   /// Use number of a ring.
   Expr use(const Staged& s, const Position& at) const;
-  /// Definitions of the segments of `loop` for one role; appends Define ops.
-  std::vector<SegmentVars> segments(const Loop& loop, Ops& ops);
+  /// Definitions of the segments of `loop` for one role; appends Define ops. `count_all`: the chunks of the last segment are counted too.
+  std::vector<SegmentVars> segments(const Loop& loop, Ops& ops, bool count_all = false);
   /// Chunks of `loop` (variables that segments() defined in this role).
   std::map<const Loop*, Expr> loop_total;
   void add_guard(Sym tensor, bool unit_inner, int align);
   std::vector<Dim> dims(Sym tensor) const;  ///< memory dimensions of an input, output or workspace
   Sym stride(Sym tensor, int dim);          ///< always the same symbol
   std::map<std::pair<Sym, int>, Sym> strides;
+  /// Products by single warps and copies in groups, as sm_80 and later have them, without a loading role; else by groups of warps and bulk copies of sm_90a.
+  bool by_warps = false;
 };
 
+/// Maps every kernel (sm90.cc). `by_warps`: Context::by_warps.
+MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const Machine& m,
+                          LayoutClass layout, bool by_warps);
 void survey(Context& c);
 /// Register tiles that are loaded in every chunk come through rings, from where threads take what they hold: copies are then under way ahead of time, and
 /// memory is read in whole rows.

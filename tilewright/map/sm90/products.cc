@@ -92,10 +92,12 @@ void BodyBuilder::tested(const Dot& s, const Position& at, Ops& out) {
   vote.scope = Scope::Group;
   multiply_by_fma(s, at, true, vote.then);
   vote.scope = std::max(vote.scope, scope_of(vote.then));
-  vote.otherwise.push_back({MmaFence{}, {}});
+  if (!c_.by_warps) vote.otherwise.push_back({MmaFence{}, {}});
   issue(s, at, vote.otherwise);
-  vote.otherwise.push_back({Commit{}, {}});
-  vote.otherwise.push_back({WaitGroup{0}, {}});
+  if (!c_.by_warps) {
+    vote.otherwise.push_back({Commit{}, {}});
+    vote.otherwise.push_back({WaitGroup{0}, {}});
+  }
   out.push_back({vote, "a non-finite " + p.b.name() + " would leak through 0 · inf"});
 }
 
@@ -119,11 +121,12 @@ void BodyBuilder::multiply_now(const Statements& dots, const Position& at, Ops& 
     tested(dot, at, out);
   }
   if (together.empty()) return;
-  out.push_back({MmaFence{}, {}});
+  if (!c_.by_warps) out.push_back({MmaFence{}, {}});
   for (const Stmt* s : together) {
     issue(std::get<Dot>(s->node), at, out);
     out.back().comment = s->comment;
   }
+  if (c_.by_warps) return;
   out.push_back({Commit{}, {}});
   out.push_back({WaitGroup{0}, {}});
 }

@@ -65,9 +65,10 @@ struct Mapping {
 
 /// Null where only a lesser attempt fits.
 std::optional<Mapping> try_to_map(const Program& p, const TileProgram& t, const TileKernel& k,
-                                  const Machine& m, LayoutClass layout, const LiteralSizes& literal_sizes,
-                                  Attempt attempt) {
+                                  const Machine& m, LayoutClass layout, bool by_warps,
+                                  const LiteralSizes& literal_sizes, Attempt attempt) {
   Context c(p, t, k, m, layout);
+  c.by_warps = by_warps;
   c.may_use_rings = attempt.use_rings;
   c.may_make_beside = attempt.make_beside;
   literal_sizes(c.kernel.body);
@@ -98,7 +99,7 @@ std::optional<Mapping> try_to_map(const Program& p, const TileProgram& t, const 
 }
 
 MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel& k, const Machine& m,
-                        LayoutClass layout, const LiteralSizes& literal_sizes,
+                        LayoutClass layout, bool by_warps, const LiteralSizes& literal_sizes,
                         std::vector<LayoutGuard>& guards) {
   for_each_stmt(k.body, [&](const Stmt& s) {
     if (auto* x = std::get_if<Rank>(&s.node))
@@ -110,11 +111,11 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
   std::optional<Mapping> mapped;
   for (const Attempt attempt : {Attempt{true, true}, Attempt{false, true}}) {
     try {
-      if (!mapped) mapped = try_to_map(p, t, k, m, layout, literal_sizes, attempt);
+      if (!mapped && !by_warps) mapped = try_to_map(p, t, k, m, layout, by_warps, literal_sizes, attempt);
     } catch (const UserError&) {  // the plain mapping says what does not fit
     }
   }
-  if (!mapped) mapped = try_to_map(p, t, k, m, layout, literal_sizes, {});
+  if (!mapped) mapped = try_to_map(p, t, k, m, layout, by_warps, literal_sizes, {});
   for (const LayoutGuard& g : mapped->guards) {
     auto known = std::find_if(guards.begin(), guards.end(),
                               [&](const LayoutGuard& x) { return x.tensor == g.tensor; });
@@ -129,10 +130,9 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
 }
 
 }  // namespace
-}  // namespace hopper
 
-MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m,
-                       LayoutClass layout) {
+MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const Machine& m,
+                          LayoutClass layout, bool by_warps) {
   MappedProgram out;
   out.name = t.name;
   out.target = Target::Cuda;
@@ -141,26 +141,33 @@ MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Ma
   out.scalars = t.scalars;
   out.workspaces = t.workspaces;
   out.chunk_tables = chunk_tables(t);
-  hopper::LiteralSizes literal_sizes;
+  LiteralSizes literal_sizes;
   // Sizes that follow from others come first, so that literals reach into them.
   for (const Axis& a : t.axes)
     if (a.size && !a.baked()) literal_sizes.sizes.emplace_back(a.index.size(), a.size);
-  hopper::LiteralSizes baked;
+  LiteralSizes baked;
   for (const Axis& a : t.axes)
     if (a.baked()) baked.sizes.emplace_back(a.index.size(), a.size);
   for (auto& [sym, size] : literal_sizes.sizes) size = baked(size);
   literal_sizes.sizes.insert(literal_sizes.sizes.end(), baked.sizes.begin(), baked.sizes.end());
   for (const TileKernel& k : t.kernels)
-    out.kernels.push_back(hopper::map_kernel(elaborated, t, k, m, layout, literal_sizes, out.layout));
+    out.kernels.push_back(map_kernel(elaborated, t, k, m, layout, by_warps, literal_sizes, out.layout));
   if (const std::vector<std::string> faults = misplaced(out); !faults.empty()) {
     throw UserError(
         Span{},
-        fmt::format("the program needs an exchange among threads that is not mapped to sm_90a: {}",
+        fmt::format("the program needs an exchange among threads that is not mapped to {}: {}", m.arch,
                     faults[0]),
         "write the operand at fault as an input, cut one of the axes in blocks of one element, or run the "
         "program on a CPU");
   }
   return out;
+}
+
+}  // namespace hopper
+
+MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m,
+                       LayoutClass layout) {
+  return hopper::map_kernels(elaborated, t, m, layout, false);
 }
 
 }  // namespace tilewright

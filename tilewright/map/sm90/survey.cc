@@ -122,11 +122,15 @@ void choose_unit(Context& c, Product& p) {
   int64_t n = (c.axis(p.column).block + 7) / 8 * 8;
   int pieces = 1;
   while (n > 256 * pieces) ++pieces;
-  if (pieces > 1) {
+  if (pieces > 1 && !c.by_warps) {
     while (pieces <= 64 && (n % pieces != 0 || n / pieces % 64 != 0 || n / pieces > 256)) ++pieces;
     if (pieces > 64) return;
   }
   p.tensor_core = true;
+  if (c.by_warps) {
+    p.atom = fmt::format("mma.m16n8k16.{}", name(a.dtype));
+    return;
+  }
   p.atom = fmt::format("wgmma.m64n{}k16.{}{}", n / pieces, name(a.dtype), registers ? ".rs" : "");
 }
 
@@ -217,7 +221,7 @@ void place_rows(Context& c) {
 }  // namespace
 
 void survey(Context& c) {
-  c.loaders = c.tiles.plan.loaders;
+  c.loaders = c.by_warps ? 0 : c.tiles.plan.loaders;
   c.groups = std::max(1, c.tiles.plan.computers);
   if (c.loaders > 1) {
     throw UserError(Span{},
