@@ -82,11 +82,13 @@ void add_emit(CLI::App& app, int& status) {
       const bool mapped = *stage == "mapped", emitted_source = *stage == "source";
       for (const char* option : {"--threads", "--device"})
         expect_effect(*verb, option, false, "nothing runs: it is for `run` and `check`");
-      for (const char* option : {"--target", "--schedule", "--stream", "--map"})
+      for (const char* option : {"--target", "--schedule", "--stream", "--map", "--arch"})
         expect_effect(*verb, option, *stage != "program",
                       "a program is printed before anything is chosen for it");
       expect_effect(*verb, "--map", options.target == Target::InterpMapped && !emitted_source,
                     "it is for --target interp-mapped");
+      expect_effect(*verb, "--arch", plan_target(options) == Target::Cuda,
+                    "it is for plans and kernels of GPUs: --target cuda, interp, or interp-mapped");
       expect_effect(*verb, "--layout", mapped || emitted_source,
                     "it is for --stage mapped and --stage source");
       expect_effect(*verb, "--canonical", *stage == "tile", "it is for --stage tile");

@@ -115,8 +115,11 @@ void add_common(CLI::App& verb, Options& o) {
       ->capture_default_str();
   add_schedule(verb, o);
   verb.add_option("--map", o.map, "whose mapping interp-mapped runs")
-      ->type_name("sm90|cpu")
+      ->type_name("sm90|sm80|cpu")
       ->capture_default_str();
+  verb.add_option("--arch", o.arch,
+                  "the GPU architecture that kernels are made for (default: that of the device, else sm_90a)")
+      ->type_name("sm_90a|sm_80|sm_89|...");
   add_integer(
       verb, "--threads", [&o](int64_t n) { o.threads = static_cast<int>(n); }, 0, 1024, 0,
       "threads on the CPU (0: all cores)");
@@ -233,8 +236,11 @@ CompileOptions compile_options(const Options& o, const Program& p) {
     if (o.target == name(t)) c.target = t;
   }
   expect_one_of(o.target, targets, "target");
-  expect_one_of(o.map, {"sm90", "cpu"}, "mapping");
+  expect_one_of(o.map, {"sm90", "sm80", "cpu"}, "mapping");
   c.mapping = o.map == "cpu" ? Target::Cpu : Target::Cuda;
+  c.arch = o.arch;
+  if (c.target == Target::InterpMapped && o.map != "cpu" && o.arch.empty())
+    c.arch = o.map == "sm80" ? "sm_80" : "sm_90a";
   if (o.has_schedule) read_schedule(o.schedule, c);
   c.threads = o.threads;
   c.device = o.device;
@@ -258,6 +264,8 @@ void expect_effects(const CLI::App& verb, const Options& o, Target target) {
   expect_effect(verb, "--threads", target == Target::Cpu || target == Target::InterpMapped,
                 "it is for --target cpu and --target interp-mapped");
   expect_effect(verb, "--map", target == Target::InterpMapped, "it is for --target interp-mapped");
+  expect_effect(verb, "--arch", target != Target::Cpu && (target != Target::InterpMapped || o.map != "cpu"),
+                "it is for plans and kernels of GPUs: --target cuda, interp, or interp-mapped");
   expect_effect(verb, "--raw", !o.outputs.empty(), "it says how --output NAME=FILE is written");
   if (verb.get_option_no_throw("--warmup") != nullptr)
     expect_effect(verb, "--warmup", compiled, "an interpreted program is run once for each of --repeat");

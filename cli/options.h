@@ -13,7 +13,7 @@ namespace tilewright::cli {
 struct Options {
   std::string file;
   std::vector<std::string> sizes, dtypes, params, inputs, outputs;
-  std::string target = "cpu", schedule, map = "sm90", stream;
+  std::string target = "cpu", schedule, map = "sm90", stream, arch;
   bool has_schedule = false;
   uint64_t seed = 0;
   int repeat = 1, warmup = 1, threads = 0, device = 0;

@@ -41,6 +41,89 @@ TEST(CheckExamplesGpu, Attention) {
         for (const auto& [i, j] : pairs()) expect_check(attention_case(program, i, j, d, t));
 }
 
+// ---- Products by warps and copies in groups, which devices of compute capability 9.0 run too ----
+
+TEST(CheckExamplesGpuByWarps, Attention) {
+  SKIP_WITHOUT_GPU();
+  for (const char* program : {"pf_global", "pf_causal"})
+    for (DType t : {DType::f16, DType::bf16})
+      for (int64_t d : {64, 128})
+        for (const auto& [i, j] : pairs()) {
+          CheckCase c = attention_case(program, i, j, d, t);
+          c.arch = "sm_80";
+          expect_check(c);
+        }
+}
+
+TEST(CheckExamplesGpuByWarps, AttentionWithOtherPlansAndFeatures) {
+  SKIP_WITHOUT_GPU();
+  for (const char* schedule :
+       {"group b=1, h=1, i=128/64; stream j=64; keep Q; stages 2; roles 0+2; guard threshold",
+        "group b=1, h=1, i=128/128; stream j=32; keep Q; stages 3; roles 0+1; guard always",
+        "group b=1, h=1, i=64; stream j=48; keep Q; stages 1; roles 0+1; guard moved",
+        "group b=1, h=1, i=64; stream j=16; keep Q; stages 4; roles 0+1; guard speculative"})
+    for (int64_t d : {40, 80, 128})
+      for (const auto& [i, j] : {std::pair<int64_t, int64_t>{1000, 1000}, {129, 7}, {7, 129}, {300, 0}}) {
+        CheckCase c = attention_case("pf_causal", i, j, d, DType::f16);
+        c.arch = "sm_80";
+        c.schedule = schedule;
+        expect_check(c);
+      }
+}
+
+TEST(CheckExamplesGpuByWarps, SingleAndChainedProducts) {
+  SKIP_WITHOUT_GPU();
+  for (DType t : kTypes)
+    for (int64_t n : {0, 1, 7, 129, 300, 1000}) {
+      CheckCase c;
+      c.dtype = t;
+      c.target = Target::Cuda;
+      c.arch = "sm_80";
+      c.slack = 8;
+      c.program = "swiglu";
+      c.sizes = {{"t", n}, {"c", 200}, {"f", 264}};
+      expect_check(c);
+      c.sizes = {{"t", 136}, {"c", n}, {"f", 72}};
+      expect_check(c);
+      c.program = "layernorm_matmul";
+      c.sizes = {{"r", n}, {"n", 136}};
+      c.literals = {{"c", 512}};
+      expect_check(c);
+    }
+}
+
+TEST(CheckExamplesGpuByWarps, VariantsOfAttention) {
+  SKIP_WITHOUT_GPU();
+  for (const char* program :
+       {"pf_gqa", "pf_alibi", "pf_softcap", "pf_window", "dc_causal", "dc_gqa", "dc_softcap"})
+    for (int64_t n : {1, 129, 1000}) {
+      CheckCase c;
+      c.program = program;
+      const Program p = example(program, DType::f16);
+      for (const Axis& a : p.axes)
+        if (!a.baked()) c.sizes[a.name()] = a.name() == "i" || a.name() == "j" ? n : 2;
+      for (const Param& q : p.params) c.params[q.sym.name()] = 20;
+      c.dtype = DType::f16;
+      c.target = Target::Cuda;
+      c.arch = "sm_80";
+      expect_check(c);
+    }
+}
+
+TEST(CheckExamplesGpuByWarps, RowSoftmax) {
+  SKIP_WITHOUT_GPU();
+  for (DType t : kTypes)
+    for (const auto& [r, j] : {std::pair<int64_t, int64_t>{7, 1000}, {3, 8192}, {2, 0}}) {
+      CheckCase c;
+      c.program = "softmax";
+      c.sizes = {{"r", r}, {"j", j}};
+      c.dtype = t;
+      c.target = Target::Cuda;
+      c.arch = "sm_80";
+      expect_check(c);
+    }
+}
+
 TEST(CheckExamplesGpu, RowSoftmax) {
   SKIP_WITHOUT_GPU();
   for (const char* schedule : {"", "stream j=512"})

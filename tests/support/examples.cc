@@ -28,6 +28,7 @@ Program example(const std::string& name, DType dtype, const std::map<std::string
 std::string CheckCase::str() const {
   std::string text = fmt::format("{} {} {}", program, name(dtype), name(target));
   if (target == Target::InterpMapped) text += mapping == Target::Cuda ? "/sm90" : "/cpu";
+  if (!arch.empty()) text += " " + arch;
   for (const auto& [axis, size] : sizes) text += fmt::format(" {}={}", axis, size);
   for (const auto& [axis, size] : literals) text += fmt::format(" {}={}", axis, size);
   for (const auto& [param, value] : params) text += fmt::format(" {}={}", param, value);
@@ -48,7 +49,7 @@ struct Made {
 const Made& made_for(const CheckCase& c, const CompileOptions& options) {
   static std::optional<Made> last;
   const auto key = [](const CheckCase& k) {
-    return std::tie(k.program, k.dtype, k.target, k.mapping, k.literals, k.schedule);
+    return std::tie(k.program, k.dtype, k.target, k.mapping, k.literals, k.schedule, k.arch);
   };
   if (!last || key(last->of) != key(c)) {
     last.reset();
@@ -67,6 +68,7 @@ void expect_check(const CheckCase& c) {
     options.target = c.target;
     options.mapping = c.mapping;
     options.schedule = c.schedule;
+    options.arch = c.arch;
     SessionOptions s;
     s.sizes = c.sizes;
     s.params = c.params;

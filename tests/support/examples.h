@@ -18,6 +18,7 @@ struct CheckCase {
   std::map<std::string, int64_t> sizes;
   std::map<std::string, int64_t> literals;
   std::string schedule;
+  std::string arch;  ///< CompileOptions::arch
   std::map<std::string, double> params;
   std::map<std::string, InputSource> inputs;
   uint64_t seed = 1;

@@ -28,6 +28,7 @@ struct Compilation {
       tiles;                    ///< of each plan, where they were built to see whether the kernel is accepted
   std::vector<Choice> choices;  ///< between plans: a stream that takes several passes may be held instead
   std::vector<PassTime> times;
+  Machine gpu = sm90();  ///< that kernels for GPUs are planned and mapped for
 };
 
 struct CompileOptions {
@@ -36,6 +37,7 @@ struct CompileOptions {
   std::string schedule_name = "<schedule>";  ///< what messages call its text
   int threads = 0;
   int device = 0;
+  std::string arch;  ///< of the GPU that kernels are made for (gpu_machine); empty: as arch_of() finds
   Target mapping = Target::Cuda;  ///< InterpMapped: whose mapping runs (Cuda or Cpu)
   Sym stream;                     ///< streamed axis; null: the first candidate
   bool host_steps = true;         ///< may the host look at arrays before a launch? (never for Target::Cuda)
@@ -46,6 +48,8 @@ struct CompileOptions {
 
 /// The machine whose plans a target uses by default: the interpreters run a GPU's plans unless told otherwise.
 Target plan_target(const CompileOptions& o);
+/// The architecture that kernels for GPUs are made for: the option, else TILEWRIGHT_GPU_ARCH, else that of the device for Target::Cuda where there is one, else sm_90a.
+std::string arch_of(const CompileOptions& o);
 /// The elaborated program that a target gets: a GPU has no op for sorted lists yet, so its ranks are counted.
 Program elaborate_for(const Program& p, const CompileOptions& o);
 /// Parse is done; elaborate, derive and plan as one kernel. What is derived is not proved yet.

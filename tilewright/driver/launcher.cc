@@ -29,6 +29,28 @@ struct Variant {
   std::vector<std::unique_ptr<cuda::DeviceBuffer>> work;  ///< workspaces, grown as needed
 };
 
+/// What the kernels of a machine are compiled for, to run on the device.
+std::string arch_on(const cuda::DeviceInfo& device, const Machine& m) {
+  const std::string own = fmt::format("sm_{}{}", device.major, device.minor);
+  const bool hopper = m.arch == sm90().arch;
+  if (hopper ? device.major == 9
+             : own.size() > m.arch.size() || (own.size() == m.arch.size() && own >= m.arch)) {
+    if (!hopper && m.shared_bytes > device.shared_per_block)
+      throw UserError(
+          Span{},
+          fmt::format("kernels for {} may need {} bytes of shared memory, and a block of {} has {}", m.arch,
+                      m.shared_bytes, device.name, device.shared_per_block),
+          fmt::format("leave --arch out, or write --arch {}", own));
+    return hopper ? m.arch : own;
+  }
+  throw UserError(Span{},
+                  fmt::format("{} has compute capability {}.{}, and kernels are made for {}", device.name,
+                              device.major, device.minor, m.arch),
+                  device.major >= 8
+                      ? fmt::format("leave --arch out, or write --arch {}", own)
+                      : "run on a GPU of compute capability 8.0 or later, or choose --target cpu");
+}
+
 }  // namespace
 
 void refuse_checked_reads(const Compilation& compilation, const TileProgram& t, Target target) {
@@ -179,12 +201,7 @@ struct Launcher::Impl {
         v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(kernel_symbol(k))));
     } else {
       const cuda::DeviceInfo device = cuda::device_info(options.device);
-      if (device.major != 9)
-        throw UserError(Span{},
-                        fmt::format("{} has compute capability {}.{}; kernels are emitted for 9.0",
-                                    device.name, device.major, device.minor),
-                        "run on a Hopper GPU, or choose --target cpu");
-      v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, "sm_90a"));
+      v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, arch_on(device, v.mapped.machine)));
       for (const MappedKernel& k : v.mapped.kernels)
         v.functions.push_back(v.gpu->function(kernel_symbol(k), k.local_bytes()));
     }

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "tilewright/driver/price.h"
 #include "tilewright/emit/emit.h"
 #include "tilewright/map/cpu/nested.h"
 #include "tilewright/program/elaborate.h"
+#include "tilewright/runtime/cuda.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright {
@@ -101,7 +103,7 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
   try {
     check_plan(c.elaborated, c.derivation, plan);
     TileProgram t = lower(c, plan);
-    const int64_t room = target == Target::Cpu ? kHeldOnCpu : sm90().shared_bytes;
+    const int64_t room = target == Target::Cpu ? kHeldOnCpu : c.gpu.shared_bytes;
     const auto needed = [&] {
       int64_t most = 0;
       for (const TileKernel& k : t.kernels) {
@@ -144,8 +146,8 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
 void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses,
                      bool brief = false) {
   c.derivation = timed("derive", &c.times, [&] { return derive_unproved(c.elaborated, stream); });
-  c.plans =
-      timed("plan", &c.times, [&] { return default_plans(c.elaborated, c.derivation, plan_target(o)); });
+  c.plans = timed("plan", &c.times,
+                  [&] { return default_plans(c.elaborated, c.derivation, plan_target(o), c.gpu); });
   TW_CHECK(!c.plans.empty(), "no default plan");
   if (brief) c.plans = {c.plans[nominal_plan(c.elaborated, c.plans)]};
   const bool host_steps = o.host_steps && o.target != Target::Cuda;
@@ -180,6 +182,16 @@ Target plan_target(const CompileOptions& o) {
   return o.target;
 }
 
+std::string arch_of(const CompileOptions& o) {
+  if (!o.arch.empty()) return o.arch;
+  if (const char* given = std::getenv("TILEWRIGHT_GPU_ARCH"); given != nullptr && *given != 0) return given;
+  if (o.target == Target::Cuda && cuda::available() && o.device < cuda::device_count()) {
+    const cuda::DeviceInfo device = cuda::device_info(o.device);
+    if (device.major >= 8 && device.major != 9) return fmt::format("sm_{}{}", device.major, device.minor);
+  }
+  return sm90().arch;
+}
+
 std::vector<Sym> streams_of(const Program& elaborated) {
   std::vector<Sym> candidates = stream_candidates(elaborated);
   if (candidates.empty() && !elaborated.outputs.empty()) {
@@ -197,6 +209,7 @@ Program elaborate_for(const Program& p, const CompileOptions& o) {
 
 Compilation analyse(const Program& p, const CompileOptions& o) {
   Compilation c;
+  c.gpu = gpu_machine(arch_of(o));
   c.program = p;
   c.elaborated = timed("elaborate", &c.times, [&] { return elaborate_for(p, o); });
   Sym stream = o.stream;
@@ -219,6 +232,7 @@ Compilation analyse(const Program& p, const CompileOptions& o) {
 Compilation analyse_part(const Program& part, Sym stream, const CompileOptions& o,
                          const ScheduleRange* clauses, bool brief) {
   Compilation c;
+  c.gpu = gpu_machine(arch_of(o));
   c.program = c.elaborated = part;
   derive_and_plan(c, stream, o, clauses, brief);
   return c;
@@ -259,7 +273,7 @@ TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>*
 MappedProgram lower_mapped(const Compilation& c, const TileProgram& t, Target target, LayoutClass layout,
                            std::vector<PassTime>* times) {
   return timed("map", times, [&] {
-    return target == Target::Cuda ? map_sm90(c.elaborated, t, sm90(), layout)
+    return target == Target::Cuda ? map_gpu(c.elaborated, t, c.gpu, layout)
                                   : map_cpu(c.elaborated, t, this_cpu(), layout);
   });
 }

@@ -89,7 +89,7 @@ std::string KernelSteps::axis() const { return t_.plan.stream.name(); }
 void KernelSteps::map() {
   const bool hopper = o_.machine.about.find("compute capability 9.0") != std::string::npos;
   if (o_.machine.gpu && !hopper) {
-    unmapped_ = fmt::format("kernels for GPUs are made for compute capability 9.0, and {} is another",
+    unmapped_ = fmt::format("the mapping shown here is that for compute capability 9.0, and {} is another",
                             o_.machine.name);
     return;
   }
