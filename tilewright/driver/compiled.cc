@@ -176,8 +176,9 @@ class ProgramCompiler {
 
   std::vector<GuardedPlan> plans_of(const Program& p, const Derivation& d, const std::string& text) const {
     const auto source = std::make_shared<SourceText>(SourceText{"<kept plans>", text});
-    return parse_plans(p, d, ScheduleRange{source, 0, text.size()},
-                       default_plans(p, d, plan_target(options_)).back().plan);
+    return parse_plans(
+        p, d, ScheduleRange{source, 0, text.size()},
+        default_plans(p, d, plan_target(options_), gpu_machine(arch_of(options_))).back().plan);
   }
 
   /// The kernels as keep() noted them, where nothing but running them is asked for; nullopt where something is not known.
@@ -196,6 +197,7 @@ class ProgramCompiler {
         const Axis* axis = kept ? part.axis(kept->stream) : nullptr;
         if (axis == nullptr) throw Unknown{};
         Compilation k;
+        k.gpu = gpu_machine(arch_of(options_));
         k.program = k.elaborated = part;
         k.derivation = derive_unproved(part, axis->index);
         k.plans = plans_of(part, k.derivation, kept->plans);

@@ -130,25 +130,23 @@ std::optional<GuardedPlan> three_groups(const Program& p, const AxisRoles& roles
 }
 
 /// Where single warps multiply, a group of four has 128 rows, so that what a warp reads of the streamed operand serves 32 of them; 64 where registers or shared memory
-/// do not hold that. Two groups compute and copy. `needed`: registers a thread for the results and a chunk of scores, or bytes of shared memory, of the plan as it is.
-template <class CutRows, class Needed>
+/// do not hold that. Two groups compute and copy. `registers`: of a thread for the results and a chunk of scores, `shared`: bytes, both of the plan as it is.
+template <class CutRows, class Registers, class Shared>
 void cut_for_warps(Plan& plan, const UnitTile& unit, bool scores, const Machine& m, const CutRows& cut_rows,
-                   const Needed& needed) {
-  constexpr int64_t registers = 190, shortest = 32;
+                   const Registers& registers, const Shared& shared) {
+  constexpr int64_t most_registers = 190, shortest = 32;
   const int64_t room = m.shared_bytes - 4096;
   plan.loaders = 0;
   plan.computers = 2;
-  const bool product = unit.groups > 2;
-  const std::vector<int64_t> blocks =
-      scores || product ? std::vector<int64_t>{256, 128} : std::vector<int64_t>{128};
-  std::vector<int64_t> chunks{64, 32, 16};
+  std::vector<int64_t> blocks{128}, chunks{64, 32, 16};
+  if (scores || unit.groups > 2) blocks.insert(blocks.begin(), 256);
   if (!scores && unit.chunk > 64) chunks.insert(chunks.begin(), 128);
   for (int64_t rows : blocks) {
     cut_rows(rows);
     for (int64_t chunk : chunks) {
       plan.chunk = chunk;
       for (plan.stages = std::min(3, unit.stages); plan.stages >= 2; --plan.stages)
-        if (needed(false) <= room && (!scores || needed(true) <= registers) &&
+        if (shared() <= room && (!scores || registers() <= most_registers) &&
             (chunk >= shortest || rows == blocks.back()))
           return;
     }
@@ -489,25 +487,36 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
         if (row_axis && cut.axis == row_axis)
           cut.block = n, cut.piece = n / plan.computers, extents.of[row_axis] = n;
     };
-    cut_for_warps(plan, unit, has_points(d) && width <= 2, machine, cut_rows, [&](bool registers) -> int64_t {
-      int64_t n = 0;
-      if (registers) {
-        for (const Pass& pass : d.passes)
-          for (const Component& c : pass.state.components)
-            if (c.axes.size() > 1) n += extents.elements(c.axes, Sym());
-        const int64_t rows_now = row_axis ? extents.of[row_axis] : 1;
-        return (n + (has_points(d) ? rows_now * plan.chunk * 3 / 2 : 0)) / (plan.computers * 128);
+    const auto rows_now = [&] { return row_axis ? extents.of[row_axis] : 1; };
+    int64_t results = 0;
+    for (const Pass& pass : d.passes)
+      for (const Component& c : pass.state.components) results += c.axes.size() > 1;
+    const auto registers = [&]() -> int64_t {
+      int64_t n = has_points(d) ? rows_now() * plan.chunk * 3 / 2 : 0;
+      for (const Pass& pass : d.passes)
+        for (const Component& c : pass.state.components)
+          if (c.axes.size() > 1) n += extents.elements(c.axes, Sym());
+      return n / (plan.computers * 128);
+    };
+    // Features lie in panels of 64; what is made beside the products passes through shared memory where it cannot stay in registers.
+    const auto tile_bytes = [&](Sym t) {
+      int64_t n = bytes(p.input(t)->dtype);
+      const bool panels = n == 2;
+      for (Sym a : roles.read_at.at(t)) {
+        const auto it = extents.of.find(a);
+        const int64_t extent = a == plan.stream || it == extents.of.end() ? 1 : it->second;
+        n *= panels && extent > 1 && contains(plan.whole, a) ? (extent + 63) / 64 * 64 : extent;
       }
-      for (Sym t : roles.kept_inputs)
-        n += extents.elements(roles.read_at.at(t), Sym()) * bytes(p.input(t)->dtype);
-      int64_t streamed = 0;
-      for (Sym t : roles.streamed_inputs)
-        streamed += extents.elements(roles.read_at.at(t), plan.stream) * bytes(p.input(t)->dtype);
-      n += plan.chunk * streamed * plan.stages;
-      return n + (unit.groups > 2
-                      ? 0
-                      : plan.chunk * (row_axis ? extents.of[row_axis] : 1) * std::max<int64_t>(2, width));
-    });
+      return n;
+    };
+    const auto shared = [&] {
+      int64_t n = 0;
+      for (Sym t : roles.kept_inputs) n += tile_bytes(t);
+      for (Sym t : roles.streamed_inputs) n += plan.chunk * tile_bytes(t) * plan.stages;
+      const int64_t made = unit.groups > 2 ? 0 : has_points(d) ? std::max<int64_t>(2, width) : 4 * results;
+      return n + rows_now() * (plan.chunk + 8) * made;
+    };
+    cut_for_warps(plan, unit, has_points(d) && width <= 2, machine, cut_rows, registers, shared);
     while (summed > 1 && plan.chunk > 16 && plan.chunk > 64 / summed) plan.chunk /= 2;
     return {GuardedPlan{{}, plan}};
   }
