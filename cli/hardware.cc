@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "tilewright/driver/kernel.h"
 #include "tilewright/hardware/machine.h"
 #include "tilewright/hardware/machine_file.h"
 #include "tilewright/runtime/calibrate.h"
@@ -38,10 +39,13 @@ nlohmann::json cpu_json() {
 }
 
 nlohmann::json cuda_json() {
-  const Machine m = sm90();
+  CompileOptions options;
+  options.target = Target::Cuda;
+  const Machine m = gpu_machine(arch_of(options));
   std::string why;
   nlohmann::json j{{"target", "cuda"},
-                   {"capability", "9.0"},
+                   {"capability", "8.0"},
+                   {"arch", m.arch},
                    {"shared_bytes", m.shared_bytes},
                    {"registers_per_thread", m.registers_per_thread},
                    {"devices", nlohmann::json::array()}};
@@ -49,7 +53,7 @@ nlohmann::json cuda_json() {
   if (cuda::available(&why)) {
     for (int k = 0; k < cuda::device_count(); ++k) {
       const cuda::DeviceInfo d = cuda::device_info(k);
-      usable = usable || d.major == 9;
+      usable = usable || d.major >= 8;
       j["devices"].push_back({{"number", k},
                               {"name", d.name},
                               {"capability", fmt::format("{}.{}", d.major, d.minor)},
@@ -58,7 +62,7 @@ nlohmann::json cuda_json() {
                               {"memory_bytes", d.memory_bytes},
                               {"l2_bytes", d.l2_bytes}});
     }
-    why = "no device has compute capability 9.0";
+    why = "no device has compute capability 8.0 or later";
   }
   j["available"] = usable;
   if (!usable) j["reason"] = why;
@@ -110,7 +114,7 @@ nlohmann::json machine_json(const MachineFile& m) {
 void show_targets(bool json) {
   const nlohmann::json cpu = cpu_json(), gpu = cuda_json();
   const nlohmann::json interp{{"target", "interp"}, {"available", true}},
-      mapped{{"target", "interp-mapped"}, {"available", true}, {"mappings", {"sm90", "cpu"}}};
+      mapped{{"target", "interp-mapped"}, {"available", true}, {"mappings", {"sm90", "sm80", "cpu"}}};
   if (json) {
     put_json({{"targets", {cpu, gpu, interp, mapped}}});
     return;
@@ -122,13 +126,14 @@ void show_targets(bool json) {
   put(line(cpu, fmt::format("{}, vectors of {} bytes, {} registers, {} threads{}",
                             cpu["isa"].get<std::string>(), cpu["vector_bytes"].get<int>(),
                             cpu["vector_registers"].get<int>(), cpu["threads"].get<int>(), compiler)));
-  put(line(gpu, fmt::format("kernels for compute capability 9.0")));
+  put(line(gpu, fmt::format("kernels for compute capability 8.0 and later, by default for {}",
+                            gpu["arch"].get<std::string>())));
   for (const nlohmann::json& d : gpu["devices"])
     put(fmt::format("  device {}: {}, capability {}, {} multiprocessors, {} MiB\n", d["number"].get<int>(),
                     d["name"].get<std::string>(), d["capability"].get<std::string>(),
                     d["multiprocessors"].get<int>(), d["memory_bytes"].get<int64_t>() >> 20));
   put(line(interp, "the tile program on real data, counting bytes"));
-  put(line(mapped, "the mapped program (--map sm90|cpu), its signals checked"));
+  put(line(mapped, "the mapped program (--map sm90|sm80|cpu), its signals checked"));
 }
 
 void list_machines(bool json) {
