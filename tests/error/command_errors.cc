@@ -271,8 +271,8 @@ TEST_F(CommandErrors, Values) {
   EXPECT_EQ(run_refused({"--device", "-1"}),
             "error: --device -1 is not an integer from 0 to 255\n  help: write --device 0\n");
   EXPECT_EQ(run_refused({"--stream", "q"}), "error: no axis is called `q`\n  help: choose one of r, j, c\n");
-  EXPECT_EQ(run_refused({"--map", "sm80"}),
-            "error: no mapping is called `sm80`\n  help: did you mean `sm90`?\n");
+  EXPECT_EQ(run_refused({"--map", "sm91"}),
+            "error: no mapping is called `sm91`\n  help: did you mean `sm90`?\n");
   EXPECT_EQ(refused({"run", "s.tw", "--target", "gpu"}),
             "error: no target is called `gpu`\n  help: did you mean `cpu`?\n");
   EXPECT_EQ(refused({"run", "s.tw", "--target", "opencl"}),
