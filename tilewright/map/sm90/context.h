@@ -160,6 +160,8 @@ Role loading_role(Context& c);
 Role making_role(Context& c);
 Role computing_role(Context& c);
 void collect_arguments(Context& c);
+/// Maps that round what a vote may compute again move in front of the vote (sm80/round_early.cc).
+void round_early(const MappedKernel& k, Ops& ops);
 /// UserError when the buffers in shared memory need more than there is.
 void check_shared(const Context& c);
 
