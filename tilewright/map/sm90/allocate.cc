@@ -327,7 +327,7 @@ void check_registers(const Context& c) {
                                            65536 / std::max<int64_t>(1, c.distribution.threads()));
   // Twice the budget leaves no hope even where temporaries never live together.
   if (states + 40 > budget || needed > 2 * budget) {
-    throw UserError(
+    throw RoomError(
         Span{},
         fmt::format("kernel {} needs about {} registers a thread ({} of them states), there are {}",
                     c.out.name, needed, states, budget),
@@ -382,7 +382,7 @@ void check_shared(const Context& c) {
   for (const Buffer& b : c.out.buffers)
     if (b.space == Space::Local && !b.shares)
       parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", b.sym.name(), b.slot_bytes() * b.slots);
-  throw UserError(Span{},
+  throw RoomError(Span{},
                   fmt::format("kernel {} needs {} bytes of shared memory of {} ({})", c.out.name, needed,
                               c.machine.shared_bytes, parts),
                   "use smaller chunks, fewer stages or smaller blocks");
