@@ -46,9 +46,7 @@ class Mutants {
               damaged = damage(m.kernels[k], ops, n);
               return;
             }
-            if (auto* o = std::get_if<MappedLoop>(&ops[n].node)) walk(o->body);
-            if (auto* o = std::get_if<If>(&ops[n].node)) walk(o->then), walk(o->otherwise);
-            if (auto* o = std::get_if<Vote>(&ops[n].node)) walk(o->then), walk(o->otherwise);
+            for_each_body(ops[n], walk);
           }
         };
         for (Role& r : m.kernels[k].roles) walk(r.body);
@@ -302,6 +300,31 @@ TEST(MappedMutants, OfAttentionOverAllKeys) {
                     [](Buffer& b) { return b.slots > 1 && --b.slots > 0; });
   show(m);
   EXPECT_GE(kinds(m), 2);
+}
+
+/// Five elements of the grid in two blocks: what counts uses of rings goes on from one to the next.
+TEST(MappedMutants, OfBlocksThatTakeTurns) {
+  const Compiled c =
+      compile_file("examples/pf_causal.tw",
+                   "group b=1, h=1, i=64/64; stream j=32; keep Q; guard speculative; stages 2; roles 1+1; "
+                   "grid persistent",
+                   {.literal_sizes = {{"d", 32}, {"e", 32}}});
+  const MappedRun run(c, {{"b", 1}, {"h", 5}, {"i", 64}, {"j", 150}}, LayoutClass::Aligned);
+  Mutants m(run);
+  m.expect_sound();
+  rings(m, false);
+  bulk_copies(m);
+  m.each<Define>("uses of earlier elements are not counted", changed<Define>([](Define& d) {
+                   if (d.again) d.value = Expr(0);
+                   return d.again;
+                 }));
+  m.each<Arrive>("kept tiles are released before the last chunk", [](MappedKernel&, Ops& ops, size_t n) {
+    for (size_t k = n; k-- > 0;)
+      if (std::holds_alternative<MappedLoop>(ops[k].node)) return moved(ops, n, k);
+    return false;
+  });
+  show(m);
+  EXPECT_GE(kinds(m), 12);
 }
 
 TEST(MappedMutants, OfSoftmaxInRegisters) {

@@ -235,10 +235,16 @@ std::string CudaKernel::scalar_bool(Expr e) {
 }
 
 void CudaKernel::header(Lines& out) {
-  std::string title = fmt::format("// {}: one block for each of", kernel_.name);
+  std::string title =
+      fmt::format("// {}: {} of", kernel_.name,
+                  kernel_.persistent ? "blocks that take turns at each" : "one block for each");
   for (const KernelAxis& a : kernel_.grid)
     title += fmt::format(" {}{}", a.index.name(), a.block > 1 ? fmt::format("/{}", a.block) : "");
-  out.line(title + (kernel_.heaviest_first ? ", the last axis from its end" : ""));
+  title += kernel_.heaviest_first ? ", the last axis from its end" : "";
+  if (kernel_.sectioned)
+    title += fmt::format(", {} blocks of {} for all of the last axis at a time", kernel_.section,
+                         kernel_.sectioned.name());
+  out.line(title);
   for (const Role& r : kernel_.roles)
     out.line(fmt::format("//   {}: {} threads{}", r.name, r.threads,
                          r.registers ? fmt::format(", {} registers each", r.registers) : ""));
@@ -300,26 +306,66 @@ void CudaKernel::unpack_words(Lines& out) {
   }
 }
 
-void CudaKernel::decode_grid(Lines& out) {
-  if (kernel_.grid.empty()) return;
-  out.line("int block = blockIdx.x;");
-  for (size_t k = kernel_.grid.size(); k-- > 0;) {
-    const KernelAxis& a = kernel_.grid[k];
-    const std::string& counter = names_.of(a.counter);
+void CudaKernel::count_grid(Lines& out) {
+  std::string product;
+  for (const KernelAxis& a : kernel_.grid) {
     const std::string size = size_text(a.index.size());
-    const std::string count =
-        a.block == 1 ? size : fmt::format("{} / {}", size[0] == '(' ? size : size, a.block);
-    const std::string blocks =
-        a.block == 1 ? size : fmt::format("(({} + {}) / {})", size, a.block - 1, a.block);
-    (void)count;
-    const bool last = k + 1 == kernel_.grid.size(), first = k == 0;
-    const std::string n = names_.fresh(counter + "s");
-    if (!first || (last && kernel_.heaviest_first)) out.line(fmt::format("const int {} = {};", n, blocks));
-    std::string place = first ? "block" : fmt::format("block % {}", n);
-    if (last && kernel_.heaviest_first) place = fmt::format("{} - 1 - {}", n, place);
-    out.line(fmt::format("const int {} = {};", counter, place));
-    if (!first) out.line(fmt::format("block /= {};", n));
+    const std::string n = names_.fresh(names_.of(a.counter) + "s");
+    out.line(fmt::format("const int {} = {};", n,
+                         a.block == 1 ? size : fmt::format("({} + {}) / {}", size, a.block - 1, a.block)));
+    product += (product.empty() ? "" : " * ") + n;
+    counts_.push_back(n);
   }
+  if (!kernel_.persistent) return;
+  elements_ = names_.fresh("elements");
+  out.line(fmt::format("const int {} = {};", elements_, product.empty() ? "1" : product));
+}
+
+void CudaKernel::decode_grid(const std::string& element, Lines& out) {
+  const std::vector<KernelAxis>& grid = kernel_.grid;
+  if (grid.empty()) return;
+  const size_t n = grid.size();
+  size_t cut = 0;
+  while (cut < n && !(kernel_.sectioned && grid[cut].index == kernel_.sectioned)) ++cut;
+  const auto define = [&](size_t axis, const std::string& value) {
+    out.line(fmt::format(
+        "const int {} = {};", names_.of(grid[axis].counter),
+        kernel_.heaviest_first && axis + 1 == n ? fmt::format("{} - 1 - {}", counts_[axis], value) : value));
+  };
+  // The last of axes [first, end) varies fastest; the first of all takes what is left.
+  const auto unwind = [&](size_t first, size_t end, const std::string& number) {
+    for (size_t a = end; a-- > first;) {
+      const bool left = first == 0 && a == 0;
+      define(a, left ? number : fmt::format("{} % {}", number, counts_[a]));
+      if (!left) out.line(fmt::format("{} /= {};", number, counts_[a]));
+    }
+  };
+  const std::string number = names_.fresh("number");
+  out.line(fmt::format("int {} = {};", number, element));
+  if (cut >= n) return unwind(0, n, number);
+  helpers_.use("tw_min");
+  std::string beside;
+  for (size_t a = cut + 1; a < n; ++a) beside += (beside.empty() ? "" : " * ") + counts_[a];
+  const std::string section = names_.fresh("section"), first = names_.fresh("first"),
+                    here = names_.fresh("here");
+  out.line(fmt::format("const int {} = tw_min({}, {}) * {};  // elements of a section", section,
+                       kernel_.section, counts_[cut], beside));
+  std::string outer;
+  if (cut > 0) {
+    outer = names_.fresh("outer");
+    const std::string whole = names_.fresh("whole");
+    out.line(fmt::format("const int {} = {} * {};", whole, counts_[cut], beside));
+    out.line(fmt::format("int {} = {} / {};", outer, number, whole));
+    out.line(fmt::format("{} %= {};", number, whole));
+  }
+  out.line(fmt::format("const int {} = {} / {} * {};", first, number, section, kernel_.section));
+  out.line(fmt::format("{} -= {} * {};", number, first, beside));
+  unwind(cut + 1, n - 1, number);
+  out.line(fmt::format("const int {} = tw_min({}, {} - {});", here, kernel_.section, counts_[cut], first));
+  define(cut, fmt::format("{} + {} % {}", first, number, here));
+  out.line(fmt::format("{} /= {};", number, here));
+  define(n - 1, number);
+  if (cut > 0) unwind(0, cut, outer);
 }
 
 void CudaKernel::init_signals(Lines& out) {
@@ -343,6 +389,7 @@ void CudaKernel::init_signals(Lines& out) {
 bool CudaKernel::single_thread(const Ops& list) const {
   return std::all_of(list.begin(), list.end(), [&](const MappedOp& o) {
     if (auto* l = std::get_if<MappedLoop>(&o.node)) return single_thread(l->body);
+    if (auto* l = std::get_if<Items>(&o.node)) return single_thread(l->body);
     if (auto* i = std::get_if<If>(&o.node)) return single_thread(i->then) && single_thread(i->otherwise);
     return std::holds_alternative<Define>(o.node) || std::holds_alternative<Fetch>(o.node) ||
            std::holds_alternative<Wait>(o.node) || std::holds_alternative<CopyAsync>(o.node);
@@ -401,8 +448,13 @@ std::string CudaKernel::text() {
     out.line("const unsigned local_at = tw_local_address(local);");
   }
   out.line("const int warp_of_block = __shfl_sync(0xffffffffu, (int)(threadIdx.x >> 5), 0);");
+  for (const Role& r : kernel_.roles)
+    for_each_op(r.body, [&](const MappedOp& o) {
+      if (auto* d = std::get_if<Define>(&o.node); d && d->again) varying_.insert(d->var);
+    });
   unpack_words(out);
-  decode_grid(out);
+  count_grid(out);
+  if (!kernel_.persistent) decode_grid("blockIdx.x", out);
   init_signals(out);
   // Roles that share a group of 128 threads stand in one branch, as their registers are set together.
   const std::vector<Role>& roles = kernel_.roles;

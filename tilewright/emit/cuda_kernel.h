@@ -45,7 +45,9 @@ class CudaKernel {
   // cuda_kernel.cc
   void header(Lines& out);
   void unpack_words(Lines& out);
-  void decode_grid(Lines& out);
+  void count_grid(Lines& out);  ///< blocks along each axis of the grid
+  void decode_grid(const std::string& element,
+                   Lines& out);  ///< the counters of an element of the grid, by its number
   void init_signals(Lines& out);
   void role(const Role& r, int first_thread, Lines& out);
   void declare_registers(const Role& r, Lines& out);
@@ -55,6 +57,7 @@ class CudaKernel {
   void ops(const Ops& list, Lines& out);
   void op(const Ops& list, size_t k, Lines& out);
   void loop(const MappedLoop& o, Lines& out);
+  void items(const Items& o, Lines& out);
   void vote(const Vote& o, Lines& out);
   void wait(const Wait& o, Lines& out);
   void arrive(const Arrive& o, Lines& out);
@@ -132,7 +135,9 @@ class CudaKernel {
   std::map<Sym, std::string> replaced_;  ///< register buffers read from elsewhere (pairs that are being made)
   std::vector<std::vector<Sym>> groups_;  ///< committed groups in flight, oldest first: registers they touch
   std::vector<Sym> open_group_;
-  std::map<std::string, std::string> scalars_;
+  std::set<Sym> varying_;            ///< variables that are defined again
+  std::vector<std::string> counts_;  ///< of count_grid, for each axis
+  std::string elements_;             ///< persistent: of the grid
 };
 
 /// Prints expressions of one op.

@@ -46,11 +46,16 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
   index_text_.clear();
   if (!o.comment.empty()) out.line("// " + o.comment);
   if (auto* x = std::get_if<Define>(&o.node))
-    out.line(fmt::format("const int {} = {};", names_.of(x->var), constant_int(x->value)));
+    out.line(fmt::format("{}{} = {};",
+                         x->again                 ? ""
+                         : varying_.count(x->var) ? "int "
+                                                  : "const int ",
+                         names_.of(x->var), constant_int(x->value)));
   if (auto* x = std::get_if<Fetch>(&o.node))
     out.line(fmt::format("const int {} = (int){}[{}];", names_.of(x->var), names_.of(x->tensor),
                          element_address(x->tensor, x->index, Nest{})));
   if (auto* x = std::get_if<MappedLoop>(&o.node)) loop(*x, out);
+  if (auto* x = std::get_if<Items>(&o.node)) items(*x, out);
   if (auto* x = std::get_if<If>(&o.node)) {
     out.open(fmt::format("if ({})", scalar_bool(x->condition)));
     ops(x->then, out);
@@ -90,6 +95,21 @@ void CudaKernel::loop(const MappedLoop& o, Lines& out) {
   const std::string& v = names_.of(o.var);
   out.line("#pragma unroll 1");
   out.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", v, lo, hi));
+  ops(o.body, out);
+  out.close();
+}
+
+void CudaKernel::items(const Items& o, Lines& out) {
+  const std::string& v = names_.of(o.ordinal);
+  const std::string element = names_.fresh("element");
+  out.line("#pragma unroll 1");
+  out.open(fmt::format("for (int {0} = 0;; ++{0})", v));
+  // item_number() of map/mapped.h
+  out.line(fmt::format(
+      "const int {0} = {1} * (int)gridDim.x + (int)({1} & 1 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);",
+      element, v));
+  out.line(fmt::format("if ({} >= {}) break;", element, elements_));
+  decode_grid(element, out);
   ops(o.body, out);
   out.close();
 }

@@ -337,7 +337,7 @@ void check_registers(const Context& c) {
 
 void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
   const Expr use = c.use(s, at);
-  if (!s.loops.empty()) out.push_back({Wait{s.channel, false, use}, {}});
+  if (!s.loops.empty() || c.persistent) out.push_back({Wait{s.channel, false, use}, {}});
   if (s.bulk) {
     Substitution origins;
     for (const AxisFrame& f : c.frame(at)) origins.emplace_back(f.axis, f.origin);
@@ -392,15 +392,16 @@ Role loading_role(Context& c) {
   Role role;
   role.name = "load";
   role.threads = role.group = 128 - c.makers;
+  Ops body;
   for (const Staged& s : c.staged)
-    if (s.loops.empty()) load_tile(c, s, {}, role.body);
+    if (s.loops.empty()) load_tile(c, s, {}, body);
   c.loop_total.clear();
   for (const Loop* loop : c.loops) {
     const auto loads = [&](const Staged& s) {
       return s.load && std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
     };
     if (std::none_of(c.staged.begin(), c.staged.end(), loads)) continue;
-    for (const SegmentVars& segment : c.segments(*loop, role.body)) {
+    for (const SegmentVars& segment : c.segments(*loop, body)) {
       if (segment.empty) continue;
       const Sym counter = c.axis(loop->axis).counter;
       MappedLoop ops{counter, segment.lo, segment.hi, {}};
@@ -408,9 +409,10 @@ Role loading_role(Context& c) {
                         segment.masked};
       for (const Staged& s : c.staged)
         if (loads(s)) load_tile(c, s, at, ops.body);
-      role.body.push_back({ops, {}});
+      body.push_back({ops, {}});
     }
   }
+  role.body = c.for_each_item(std::move(body));
   return role;
 }
 

@@ -39,9 +39,10 @@ Ops BodyBuilder::run() {
   Ops out;
   c_.loop_total.clear();
   for (const Staged& s : c_.staged)
-    if (s.channel >= 0 && s.loops.empty()) out.push_back({Wait{s.channel, true, Expr(0)}, {}});
+    if (s.channel >= 0 && s.loops.empty() && !c_.persistent)
+      out.push_back({Wait{s.channel, true, Expr(0)}, {}});
   body(c_.kernel.body, {}, out);
-  return out;
+  return c_.for_each_item(std::move(out));
 }
 
 Statements BodyBuilder::unstaged(const Body& body) const {
@@ -56,7 +57,7 @@ Statements BodyBuilder::unstaged(const Body& body) const {
 
 void BodyBuilder::body(const Body& b, const Position& at, Ops& out) {
   RingState rings;
-  statements(unstaged(b), at, at.loop ? &rings : nullptr, out);
+  statements(unstaged(b), at, at.loop || c_.persistent ? &rings : nullptr, out);
 }
 
 std::set<Sym> BodyBuilder::rings(const Statements& list, const Loop* loop) const {
@@ -64,9 +65,7 @@ std::set<Sym> BodyBuilder::rings(const Statements& list, const Loop* loop) const
   for (const Stmt* s : list) {
     for (Sym t : tiles_read(c_, *s)) {
       const Staged* staged = c_.find_staged(t);
-      if (staged && staged->channel >= 0 &&
-          std::find(staged->loops.begin(), staged->loops.end(), loop) != staged->loops.end())
-        tiles.insert(t);
+      if (staged && c_.guarded(*staged, loop)) tiles.insert(t);
     }
   }
   return tiles;
@@ -144,8 +143,7 @@ void BodyBuilder::statements(const Statements& list, const Position& at, RingSta
   if (state && state->finish) {
     std::set<Sym> unread;
     for (const Staged& s : c_.staged) {
-      const bool here = std::find(s.loops.begin(), s.loops.end(), at.loop) != s.loops.end();
-      if (s.channel >= 0 && here && !state->waited.count(s.tile->sym) && !state->held.count(s.tile->sym))
+      if (c_.guarded(s, at.loop) && !state->waited.count(s.tile->sym) && !state->held.count(s.tile->sym))
         unread.insert(s.tile->sym);
     }
     wait(unread, at, out);
@@ -375,6 +373,7 @@ void BodyBuilder::stage_here(const Statements& loads, const Position& at, Ops& o
 void BodyBuilder::loop(const Loop& s, Ops& out) {
   const KernelAxis& axis = c_.axis(s.axis);
   if (axis.kind == KernelAxis::Kind::Resident) {
+    c_.loop_total[&s] = Expr(1);
     body(s.body, Position{&s, Expr(0), Expr(0), true}, out);
     return;
   }

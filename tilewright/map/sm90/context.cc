@@ -93,14 +93,53 @@ Frame Context::frame(const Position& at, const std::vector<Sym>& with_extent) co
   return f;
 }
 
+bool Context::guarded(const Staged& s, const Loop* loop) const {
+  if (s.channel < 0) return false;
+  if (!loop) return persistent && s.loops.empty();
+  return std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
+}
+
+void order_grid(Context& c) {
+  const Plan& plan = c.tiles.plan;
+  for (size_t a = 0; a + 1 < c.out.grid.size(); ++a)
+    if (plan.section_axis && c.out.grid[a].index == plan.section_axis)
+      c.out.sectioned = plan.section_axis, c.out.section = plan.section;
+  if (plan.grid != GridBy::Persistent || c.loaders == 0) return;
+  c.persistent = c.out.persistent = true;
+  const auto count = [](const std::string& name) {
+    return Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true});
+  };
+  c.ordinal = count("ordinal");
+  for (const Loop* loop : c.loops)
+    if (std::any_of(c.staged.begin(), c.staged.end(), [&](const Staged& s) {
+          return std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
+        }))
+      c.used[loop] = count(loop->axis.name() + "_used");
+}
+
+Ops Context::for_each_item(Ops body) const {
+  if (!persistent) return body;
+  Ops ops;
+  for (const Loop* loop : loops) {
+    const auto chunks = used.find(loop);
+    if (chunks == used.end()) continue;
+    ops.push_back({Define{chunks->second, Expr(0)}, {}});
+    body.push_back({Define{chunks->second, simplify(Expr(chunks->second) + loop_total.at(loop)), true}, {}});
+  }
+  ops.push_back({Items{ordinal, std::move(body)}, {}});
+  return ops;
+}
+
 Expr Context::use(const Staged& s, const Position& at) const {
-  if (s.loops.empty()) return Expr(0);
+  if (s.loops.empty()) return persistent ? Expr(ordinal) : Expr(0);
   if (s.carried && !at.loop) {
     auto total = loop_total.find(s.loops[0]);
     return total == loop_total.end() ? Expr(0) : total->second;
   }
   TW_CHECK(at.loop, "a streamed tile outside of its loop");
   Expr use = at.ordinal;
+  if (persistent)
+    for (const Loop* l : s.loops) use = use + Expr(used.at(l));
   for (const Loop* l : s.loops) {
     if (l == at.loop) break;
     use = sum_of(use, loop_total.at(l));
@@ -139,7 +178,7 @@ std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops) {
       const bool later_loop = !loops.empty() && loops.back() != &loop;
       const bool carries = std::any_of(staged.begin(), staged.end(),
                                        [&](const Staged& x) { return x.carried && x.loops[0] == &loop; });
-      if (rest || later_loop || carries)
+      if (rest || later_loop || carries || persistent)
         before =
             define(fmt::format("{}_before{}", axis_name, k + 1), sum_of(before, max(Expr(0), v.hi - v.lo)));
     }

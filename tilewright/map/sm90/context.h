@@ -111,6 +111,11 @@ struct Context {
   int makers = 0;                  ///< its threads
   std::set<const Stmt*> beside;    ///< its statements
   std::vector<Sym> kept_beside;    ///< tiles that it alone reads
+  /// Blocks take elements of the grid in turn: rings and their signals go on from one element to the next.
+  bool persistent = false;
+  Sym ordinal;  ///< persistent: elements that the block took before
+  std::map<const Loop*, Sym>
+      used;  ///< persistent: chunks of each loop that fills rings in elements before this one
 
   const Tile& tile(Sym s) const { return kernel.tile(s); }
   const KernelAxis& axis(Sym index) const { return kernel.axis(index); }
@@ -129,6 +134,10 @@ struct Context {
   std::vector<SegmentVars> segments(const Loop& loop, Ops& ops);
   /// Chunks of `loop` (variables that segments() defined in this role).
   std::map<const Loop*, Expr> loop_total;
+  /// The role's signals guard the tile within `loop` (null: outside of loops, where kept tiles are loaded for each element of the grid).
+  bool guarded(const Staged& s, const Loop* loop) const;
+  /// Persistent: wraps what a role does for one element of the grid into the loop over those of the block.
+  Ops for_each_item(Ops body) const;
   void add_guard(Sym tensor, bool unit_inner, int align);
   std::vector<Dim> dims(Sym tensor) const;  ///< memory dimensions of an input, output or workspace
   Sym stride(Sym tensor, int dim);          ///< always the same symbol
@@ -149,6 +158,8 @@ void choose_beside(Context& c);
 void allocate(Context& c);
 /// Buffers of what the making role keeps to itself.
 void allocate_beside(Context& c);
+/// Makes the kernel persistent where the plan asks for it and a role loads ahead; takes sections of the grid from the plan.
+void order_grid(Context& c);
 Role loading_role(Context& c);
 Role making_role(Context& c);
 Role computing_role(Context& c);

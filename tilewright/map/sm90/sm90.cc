@@ -69,7 +69,8 @@ std::optional<Mapping> try_to_map(const Program& p, const TileProgram& t, const 
                                   Attempt attempt) {
   Context c(p, t, k, m, layout);
   c.may_use_rings = attempt.use_rings;
-  c.may_make_beside = attempt.make_beside;
+  c.may_make_beside =
+      attempt.make_beside && t.plan.grid != GridBy::Persistent;  // its sums begin with a block
   literal_sizes(c.kernel.body);
   for (KernelAxis& a : c.kernel.inner) literal_sizes(a);
   for (KernelAxis& a : c.kernel.grid) literal_sizes(a);
@@ -77,6 +78,7 @@ std::optional<Mapping> try_to_map(const Program& p, const TileProgram& t, const 
   c.out.grid = c.kernel.grid;
   c.out.heaviest_first = k.heaviest_first;
   survey(c);
+  order_grid(c);
   allocate(c);
   const bool plain =
       std::any_of(c.staged.begin(), c.staged.end(), [](const Staged& s) { return s.load && !s.bulk; });
