@@ -88,6 +88,74 @@ CValue CudaPrinter::symbol(Sym s) {
   return CValue::integer(k_.names_.of(s), 32);
 }
 
+std::optional<CudaPrinter::Unrolled> CudaPrinter::unrolled(Expr e) {
+  if (!k_.front_ || !k_.nest_ || dialect().integer_bits != 32 || !is_integer(e) || !tensors_read(e).empty())
+    return {};
+  const Nest& nest = *k_.nest_;
+  std::vector<Sym> axes;
+  for (const NestAxis& a : nest.axes) axes.push_back(a.axis);
+  const auto form = affine(simplify(e), axes);
+  if (!form) return {};
+  std::vector<std::string> steps, rest;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto c = form->coefficient[k].rational();
+    if (!c || !c->is_integer() || depends_on(form->rest, axes[k])) return {};
+    if (c->num() == 0) continue;
+    const NestAxis& a = nest.axes[k];
+    if (!a.held) return {};
+    for (const DigitLoop& l : nest.loops)
+      if (l.axis == int(k)) steps.push_back(times(l.var, c->num() * l.step));
+    for (const std::string& part : {a.origin, a.owner})
+      if (!part.empty() && part != "0") rest.push_back(times("(" + part + ")", c->num()));
+  }
+  if (steps.empty()) return {};
+  if (!form->rest.is_constant(0)) {
+    const CValue v = as(value(form->rest), CKind::Integer);
+    rest.push_back(wrap(v, c_precedence::sum_of_terms));
+  }
+  return Unrolled{cuda_text::join_sum(steps), cuda_text::join_sum(rest)};
+}
+
+std::string CudaPrinter::in_front(const std::string& type, const std::string& name,
+                                  const std::string& value) {
+  std::string& known = k_.front_->names[type + " " + value];
+  if (known.empty()) {
+    known = k_.names_.fresh(name);
+    k_.front_->lines.line(fmt::format("const {} {} = {};", type, known, value));
+  }
+  return known;
+}
+
+CValue CudaPrinter::comparison(Op op, Expr a, Expr b) {
+  if (is_integer(a) && is_integer(b))
+    if (const auto u = unrolled(a - b))
+      return CValue::boolean(fmt::format("{} {} {}", u->steps,
+                                         op == Op::Lt   ? "<"
+                                         : op == Op::Le ? "<="
+                                         : op == Op::Eq ? "=="
+                                                        : "!=",
+                                         in_front("int", "limit", "-(" + u->rest + ")")),
+                             op == Op::Lt || op == Op::Le ? c_precedence::relation : c_precedence::equality);
+  return CPrinter::comparison(op, a, b);
+}
+
+/// Converted once, and constants added: the same number while it is exact, below 2^24, and else within a unit in the last place.
+CValue CudaPrinter::real_of_integer(Expr e, CValue v) {
+  if (dialect().real_bits == 32)
+    if (const auto u = unrolled(e))
+      return CValue::real(
+          fmt::format("{} + (float)({})", in_front("float", "from", "(float)(" + u->rest + ")"), u->steps),
+          32, c_precedence::sum_of_terms);
+  return CPrinter::real_of_integer(e, std::move(v));
+}
+
+CValue CudaPrinter::function(Op op, Expr argument, CValue v) {
+  if (op == Op::Tanh && k_.near_ && dialect().real_bits == 32)
+    return CValue::real(
+        fmt::format("{}({})", k_.helpers_.use("tw_tanh_near"), as(std::move(v), CKind::Real).text));
+  return CPrinter::function(op, argument, std::move(v));
+}
+
 CValue CudaPrinter::read(Expr e) {
   const Sym s = e->sym;
   auto typed = [&](DType t, std::string text) {

@@ -35,6 +35,12 @@ struct Nest {
   int find(Sym axis) const;
 };
 
+/// Text in front of the loops of an op: what does not change in them, each value once.
+struct Front {
+  Lines lines;
+  std::map<std::string, std::string> names;  ///< by type and value
+};
+
 class CudaKernel {
  public:
   CudaKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, Helpers& helpers);
@@ -131,6 +137,8 @@ class CudaKernel {
   bool role_is_one_thread_ = false;
   std::map<Sym, std::string> index_text_;  ///< index symbols bound in the op that is printed
   const Nest* nest_ = nullptr;             ///< of the op that is printed
+  Front* front_ = nullptr;                 ///< of that op, where its loops are unrolled
+  bool near_ = false;                      ///< arguments of hyperbolic tangents are known to lie near 0
   std::map<Sym, std::string> local_text_;  ///< local pointers of the op that is printed
   std::map<Sym, std::string> replaced_;  ///< register buffers read from elsewhere (pairs that are being made)
   std::vector<std::vector<Sym>> groups_;  ///< committed groups in flight, oldest first: registers they touch
@@ -148,8 +156,18 @@ class CudaPrinter : public CPrinter {
  protected:
   CValue symbol(Sym s) override;
   CValue read(Expr e) override;
+  CValue function(Op op, Expr argument, CValue v) override;
+  CValue comparison(Op op, Expr a, Expr b) override;
+  CValue real_of_integer(Expr e, CValue v) override;
 
  private:
+  /// e = steps + rest: steps are constants once the loops over registers are unrolled, rest does not change in them.
+  struct Unrolled {
+    std::string steps, rest;
+  };
+  std::optional<Unrolled> unrolled(Expr e);
+  std::string in_front(const std::string& type, const std::string& name, const std::string& value);
+
   CudaKernel& k_;
 };
 
