@@ -307,8 +307,7 @@ void allocate_registers(Context& c) {
   }
 }
 
-/// Registers a thread needs: 4-byte words of all states and of the two largest temporaries that may live together, and 40 for addresses,
-/// descriptors and loop counters.
+/// Registers a thread needs: 4-byte words of all states and of the two largest temporaries that may live together, and those beside tiles.
 void check_registers(const Context& c) {
   int64_t states = 0;
   std::vector<int64_t> temporaries;
@@ -321,12 +320,12 @@ void check_registers(const Context& c) {
       temporaries.push_back(words);
   }
   std::sort(temporaries.rbegin(), temporaries.rend());
-  int64_t needed = states + 40;
+  int64_t needed = states + registers_beside_tiles;
   for (size_t k = 0; k < std::min<size_t>(2, temporaries.size()); ++k) needed += temporaries[k];
   const int64_t budget = std::min<int64_t>(c.machine.registers_per_thread,
                                            65536 / std::max<int64_t>(1, c.distribution.threads()));
   // Twice the budget leaves no hope even where temporaries never live together.
-  if (states + 40 > budget || needed > 2 * budget) {
+  if (states + registers_beside_tiles > budget || needed > 2 * budget) {
     throw RoomError(
         Span{},
         fmt::format("kernel {} needs about {} registers a thread ({} of them states), there are {}",

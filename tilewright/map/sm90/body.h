@@ -45,6 +45,9 @@ class BodyBuilder {
   void publish(const Staged& s, Expr use, const Position& at, Ops& out);
   // pipeline.cc
   bool pipelined(const Loop& s, const SegmentVars& segment, Ops& out);
+  /// How many statements of the middle may run while the last products of the chunk before do: they touch nothing that those use, and registers hold it all.
+  size_t while_products_run(const Statements& first, const Statements& middle, const Statements& last,
+                            const Loop* loop) const;
   bool accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list, Ops& out);
   bool made_ahead(const Loop& s, const SegmentVars& segment, Ops& out);
   bool adds_alone(const Stmt& s, const std::set<Sym>& results) const;

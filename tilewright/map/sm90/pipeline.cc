@@ -4,7 +4,7 @@
 //     first products (operands copied, results used by the body); element work; last products (accumulate into states, used by nothing else here)
 // runs with the last products one iteration behind: those of chunk c − 1 have no path to the first ones of chunk c, so both are issued as one batch,
 // and one computing group fills the tensor cores while another does its element work. The batch waits for all its operands first, so that nothing stands between
-// its products. The loop is peeled once and drained once.
+// its products. The loop is peeled once and drained once. Element work in front of the first statement that touches what the last products use runs while they do.
 //
 // A body of last products alone keeps one batch in flight. Where element work makes their operands, as much of it as touches neither those nor the results
 // runs for the next chunk while the products of this one are in flight.
@@ -69,7 +69,10 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
     }
     ops.push_back({Commit{}, {}});
   };
-  auto element_work = [&](const Position& at, Ops& ops) {
+  const size_t early = while_products_run(first, middle, last, &s);
+  const Statements ahead(middle.begin(), middle.begin() + long(early)),
+      behind(middle.begin() + long(early), middle.end());
+  auto element_work = [&](const Statements& work, const Position& at, Ops& ops) {
     RingState state;
     state.waited = in_first;
     state.held = in_last;
@@ -77,7 +80,7 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
     state.held.insert(in_first.begin(), in_first.end());
     for (Sym t : in_middle)
       if (!in_last.count(t)) state.held.erase(t);
-    statements(middle, at, &state, ops);
+    statements(work, at, &state, ops);
   };
 
   Ops ops;
@@ -87,7 +90,7 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
   batch(first, start, ops);
   ops.push_back({WaitGroup{0}, {}});
   release(without(in_first, join(in_middle, in_last)), start, ops);
-  element_work(start, ops);
+  element_work(middle, start, ops);
 
   MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
   const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
@@ -99,9 +102,10 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
   batch(last, previous, steady.body);
   steady.body.push_back({WaitGroup{1}, {}});
   release(without(in_first, join(in_middle, in_last)), now, steady.body);
+  statements(ahead, now, nullptr, steady.body);
   steady.body.push_back({WaitGroup{0}, {}});
   release(in_last, previous, steady.body);
-  element_work(now, steady.body);
+  element_work(behind, now, steady.body);
   ops.push_back({steady, "the last products run one chunk behind"});
 
   const Position end{&s, simplify(segment.hi - 1),
@@ -113,6 +117,38 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
   release(in_last, end, ops);
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
   return true;
+}
+
+size_t BodyBuilder::while_products_run(const Statements& first, const Statements& middle,
+                                       const Statements& last, const Loop* loop) const {
+  std::set<Sym> flying, held;  // what products in flight use; what threads hold meanwhile
+  for (const Stmt* x : last) {
+    const Dot& dot = std::get<Dot>(x->node);
+    flying.insert({dot.tile, dot.a, dot.b});
+  }
+  const auto hold = [&](Sym tile) {
+    if (in_registers(tile)) held.insert(tile);
+  };
+  for (const Tile& t : c_.kernel.tiles)
+    if (t.use == Tile::Use::State) hold(t.sym);
+  for (Sym t : flying) hold(t);
+  for (const Stmt* x : first) hold(std::get<Dot>(x->node).tile);
+  const int64_t room = registers_of_thread(c_.groups) - registers_beside_tiles;
+  size_t n = 0;
+  for (; n < middle.size(); ++n) {
+    const Stmt& s = *middle[n];
+    if (!std::holds_alternative<Map>(s.node) || !rings({&s}, loop).empty()) break;
+    std::vector<Sym> tiles = tiles_read(c_, s);
+    for (Sym t : tiles_written(s)) tiles.push_back(t), hold(t);
+    if (std::any_of(tiles.begin(), tiles.end(), [&](Sym t) { return flying.count(t) > 0; })) break;
+    int64_t words = 0;
+    for (Sym t : held) {
+      const Buffer& b = c_.out.buffer(t);
+      words += (b.layout.elements() * bytes(b.dtype) + 3) / 4;
+    }
+    if (words > room) break;
+  }
+  return n;
 }
 
 bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list,
