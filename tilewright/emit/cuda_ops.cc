@@ -137,7 +137,6 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
   const std::string flag = names_.fresh("vote");
   out.line(fmt::format("bool {} = false;", flag));
   if (const Buffer* scanned = finite_test(kernel_, o)) {
-    helpers_.use("tw_nonfinite");
     index_text_.clear();
     const std::string data = names_.fresh("scanned");
     const int threads = o.scope == Scope::Group ? role_->group : o.scope == Scope::Warp ? 32 : role_->threads;
@@ -145,17 +144,18 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
                                   ? fmt::format("thread & {}", role_->group - 1)
                               : o.scope == Scope::Warp ? "lane"
                                                        : "thread";
-    const char* exponent = scanned->dtype == DType::f16 ? "0x7c00u" : "0x7f80u";
+    const std::string see = helpers_.use(scanned->dtype == DType::f16 ? "tw_seen_f16" : "tw_seen_bf16");
+    const std::string seen = names_.fresh("seen");
     out.line(fmt::format("const uint4* const {} = (const uint4*){};", data, local_pointer(*scanned, o.uses)));
-    out.line("#pragma unroll 4");
+    out.line(fmt::format("uint4 {} = make_uint4(0, 0, 0, 0);", seen));
+    out.line("#pragma unroll 8");
     out.open(
         fmt::format("for (int k = {}; k < {}; k += {})", first, scanned->layout.elements() / 8, threads));
     out.line(fmt::format("const uint4 w = {}[k];", data));
-    out.line(
-        fmt::format("{0} |= tw_nonfinite(w.x, {1}) | tw_nonfinite(w.y, {1}) | tw_nonfinite(w.z, {1}) | "
-                    "tw_nonfinite(w.w, {1});",
-                    flag, exponent));
+    for (const char* part : {"x", "y", "z", "w"})
+      out.line(fmt::format("{0}.{1} = {2}({0}.{1}, w.{1});", seen, part, see));
     out.close();
+    out.line(fmt::format("{0} = (({1}.x | {1}.y | {1}.z | {1}.w) & 0x7fff7fffu) != 0;", flag, seen));
   } else {
     std::vector<Sym> buffers = tiles_in(o.condition);
     const Nest nest = nest_of(o.frame, o.axes, buffers, o.uses);

@@ -308,9 +308,16 @@ template <int bits, int base, int shift> __device__ __forceinline__ int tw_swizz
   return offset ^ (((offset >> (base + shift)) & ((1 << bits) - 1)) << base);
 }
 )"},
-      {"tw_nonfinite", {}, R"(// Whether one of two packed numbers has all bits of its exponent set.
-__device__ __forceinline__ bool tw_nonfinite(unsigned pair, unsigned exponent) {
-  return (pair & exponent) == exponent || (pair & (exponent << 16)) == exponent << 16;
+      {"tw_seen_f16", {}, R"(// 0 · x onto what was seen: 0 until one of two packed numbers is not finite, NaN from then on.
+__device__ __forceinline__ unsigned tw_seen_f16(unsigned seen, unsigned pair) {
+  asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0u));
+  return seen;
+}
+)"},
+      {"tw_seen_bf16", {}, R"(// 0 · x onto what was seen: 0 until one of two packed numbers is not finite, NaN from then on.
+__device__ __forceinline__ unsigned tw_seen_bf16(unsigned seen, unsigned pair) {
+  asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0u));
+  return seen;
 }
 )"},
   };
