@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "tilewright/emit/emit.h"
 #include "tilewright/expr/simplify.h"
@@ -36,6 +37,7 @@ CDialect make_dialect(int real_bits, int integer_bits, bool exact) {
   f[{Op::Floor, real}] = wide ? "floor({0})" : "floorf({0})";
   f[{Op::Round, real}] = wide ? "rint({0})" : "rintf({0})";
   f[{Op::Abs, real}] = wide ? "fabs({0})" : "fabsf({0})";
+  f[{Op::Select, real}] = "tw_select({0}, {1}, {2})";
   f[{Op::Abs, integer}] = integer_bits == 64 ? "llabs({0})" : "abs({0})";
   f[{Op::Pow, real}] = wide ? "pow({0}, {1})" : "powf({0}, {1})";
   for (CKind kind : {real, integer}) {
@@ -147,6 +149,21 @@ CValue CudaPrinter::real_of_integer(Expr e, CValue v) {
           fmt::format("{} + (float)({})", in_front("float", "from", "(float)(" + u->rest + ")"), u->steps),
           32, c_precedence::sum_of_terms);
   return CPrinter::real_of_integer(e, std::move(v));
+}
+
+/// A function in one branch of a choice would be branched around, element by element: the chains of neighbouring elements could not overlap.
+bool CudaPrinter::evaluates_both(Expr yes, Expr no) const {
+  const std::function<bool(Expr)> functions = [&](Expr x) {
+    if (x.is(Op::Tanh) || x.is(Op::Sigmoid) || x.is(Op::Exp) || x.is(Op::Exp2)) return true;
+    return !x.is(Op::Read) && std::any_of(x.args().begin(), x.args().end(), functions);
+  };
+  const auto held = [&](Expr x) {  // nothing may be read outside of an array
+    for (Sym s : tensors_read(x))
+      if (s.kind() != SymbolKind::Tile || !k_.has_buffer(s) || k_.buffer(s).space == Space::Memory)
+        return false;
+    return harmless(x);
+  };
+  return (functions(yes) || functions(no)) && held(yes) && held(no);
 }
 
 CValue CudaPrinter::function(Op op, Expr argument, CValue v) {

@@ -159,6 +159,7 @@ class CudaPrinter : public CPrinter {
   CValue function(Op op, Expr argument, CValue v) override;
   CValue comparison(Op op, Expr a, Expr b) override;
   CValue real_of_integer(Expr e, CValue v) override;
+  bool evaluates_both(Expr yes, Expr no) const override;
 
  private:
   /// e = steps + rest: steps are constants once the loops over registers are unrolled, rest does not change in them.

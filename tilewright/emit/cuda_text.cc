@@ -155,6 +155,10 @@ __device__ __forceinline__ float tw_tanh(float x) {
   return fabsf(x) < 0.5f ? tw_tanh_near(x) : large;
 }
 )"},
+      {"tw_select", {}, R"(// Both are evaluated: no branch.
+__device__ __forceinline__ float tw_select(bool c, float a, float b) { return c ? a : b; }
+__device__ __forceinline__ double tw_select(bool c, double a, double b) { return c ? a : b; }
+)"},
       {"tw_max", {}, R"(// NaN propagates.
 __device__ __forceinline__ float tw_max(float a, float b) {
   float y;
