@@ -138,6 +138,7 @@ class CudaKernel {
   std::map<Sym, std::string> index_text_;  ///< index symbols bound in the op that is printed
   const Nest* nest_ = nullptr;             ///< of the op that is printed
   Front* front_ = nullptr;                 ///< of that op, where its loops are unrolled
+  bool rare_ = false;                      ///< what is printed seldom runs: short code
   bool near_ = false;                      ///< arguments of hyperbolic tangents are known to lie near 0
   std::map<Sym, std::string> local_text_;  ///< local pointers of the op that is printed
   std::map<Sym, std::string> replaced_;  ///< register buffers read from elsewhere (pairs that are being made)

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tilewright/emit/cuda_kernel.h"
 #include "tilewright/support/error.h"
@@ -181,7 +182,9 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
   }
   // A vote is about a rare case: a repair, a slow path.
   out.open(fmt::format("if (__builtin_expect({}, 0))", any));
+  const bool outside = std::exchange(rare_, true);
   ops(o.then, out);
+  rare_ = outside;
   if (!o.otherwise.empty()) {
     out.chain("else");
     ops(o.otherwise, out);
