@@ -377,9 +377,27 @@ void BodyBuilder::loop(const Loop& s, Ops& out) {
     body(s.body, Position{&s, Expr(0), Expr(0), true}, out);
     return;
   }
-  for (const SegmentVars& segment : c_.segments(s, out)) {
-    if (segment.empty || pipelined(s, segment, out) || made_ahead(s, segment, out)) continue;
-    MappedLoop ops{axis.counter, segment.lo, segment.hi, {}};
+  std::vector<SegmentVars> segments = c_.segments(s, out);
+  for (size_t k = 0; k < segments.size(); ++k) {
+    const SegmentVars& segment = segments[k];
+    if (segment.empty) continue;
+    SegmentVars* next = k + 1 < segments.size() && segments[k + 1].masked && !segments[k + 1].empty
+                            ? &segments[k + 1]
+                            : nullptr;
+    bool joined = false;
+    if (pipelined(s, segment, next, joined, out)) {
+      if (joined) {  // its first chunk is behind it where there was a chunk here
+        const Sym from = Sym::fresh({.name = fmt::format("{}_rest", s.axis.name()),
+                                     .kind = SymbolKind::Variable,
+                                     .integer = true,
+                                     .nonnegative = true});
+        out.push_back({Define{from, select(less(segment.lo, segment.hi), next->lo + 1, next->lo)}, {}});
+        next->first = Expr(from);
+      }
+      continue;
+    }
+    if (made_ahead(s, segment, out)) continue;
+    MappedLoop ops{axis.counter, segment.first ? segment.first : segment.lo, segment.hi, {}};
     body(s.body,
          Position{&s, Expr(axis.counter), sum_of(segment.before, simplify(Expr(axis.counter) - segment.lo)),
                   segment.masked},

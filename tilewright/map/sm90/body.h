@@ -44,7 +44,11 @@ class BodyBuilder {
   void make_tile(const Stmt& s, const Position& at, Ops& out);
   void publish(const Staged& s, Expr use, const Position& at, Ops& out);
   // pipeline.cc
-  bool pipelined(const Loop& s, const SegmentVars& segment, Ops& out);
+  /// `next`: the masked segment behind, whose first chunk is taken together with the last one here (null: none is). True where the loop was printed so; `joined` then says
+  /// whether a chunk of `next` was taken.
+  bool pipelined(const Loop& s, const SegmentVars& segment, const SegmentVars* next, bool& joined, Ops& out);
+  /// The same values with bodies of slow paths run instead of tested for, and without what those make again.
+  Statements settled(const Statements& list) const;
   /// How many statements of the middle may run while the last products of the chunk before do: they touch nothing that those use, and registers hold it all.
   size_t while_products_run(const Statements& first, const Statements& middle, const Statements& last,
                             const Loop* loop) const;

@@ -81,6 +81,8 @@ struct Position {
 struct SegmentVars {
   Expr lo, hi;
   Expr before;  ///< chunks of the loop in earlier segments
+  Expr
+      first;  ///< chunk to begin with, where those in front of it were taken together with the segment before (null: lo)
   bool masked = false, empty = false;
 };
 

@@ -6,6 +6,9 @@
 // and one computing group fills the tensor cores while another does its element work. The batch waits for all its operands first, so that nothing stands between
 // its products. The loop is peeled once and drained once. Element work in front of the first statement that touches what the last products use runs while they do.
 //
+// Where a masked segment follows, its first chunk is taken with the last one here: its first products are issued with the last ones of the drain. In the peeled chunk
+// a speculative state has no point yet, so bodies of slow paths run at once.
+//
 // A body of last products alone keeps one batch in flight. Where element work makes their operands, as much of it as touches neither those nor the results
 // runs for the next chunk while the products of this one are in flight.
 #include <algorithm>
@@ -29,7 +32,8 @@ std::set<Sym> join(std::set<Sym> a, const std::set<Sym>& b) {
 
 }  // namespace
 
-bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out) {
+bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const SegmentVars* next, bool& joined,
+                            Ops& out) {
   if (segment.masked || c_.loaders == 0) return false;
   const Statements list = unstaged(s.body);
   const Sym counter = c_.axis(s.axis).counter;
@@ -90,7 +94,7 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
   batch(first, start, ops);
   ops.push_back({WaitGroup{0}, {}});
   release(without(in_first, join(in_middle, in_last)), start, ops);
-  element_work(middle, start, ops);
+  element_work(settled(middle), start, ops);
 
   MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
   const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
@@ -110,13 +114,71 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
 
   const Position end{&s, simplify(segment.hi - 1),
                      sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false};
-  wait(without(in_last, join(in_first, in_middle)), end, ops);
-  ops.push_back({MmaFence{}, {}});
-  batch(last, end, ops);
-  ops.push_back({WaitGroup{0}, {}});
-  release(in_last, end, ops);
+  Ops drain;
+  wait(without(in_last, join(in_first, in_middle)), end, drain);
+  drain.push_back({MmaFence{}, {}});
+  batch(last, end, drain);
+  drain.push_back({WaitGroup{0}, {}});
+  release(in_last, end, drain);
+  joined = next && std::all_of(first.begin(), first.end(), [&](const Stmt* x) {
+             return c_.product(dot(x)).absent == Product::Absent::None;
+           });
+  if (joined) {
+    const Position masked{&s, next->lo, next->before, true};
+    Ops both;
+    wait(in_first, masked, both);
+    wait(without(in_last, join(in_first, in_middle)), end, both);
+    both.push_back({MmaFence{}, {}});
+    batch(first, masked, both);
+    batch(last, end, both);
+    both.push_back({WaitGroup{1}, {}});
+    release(without(in_first, join(in_middle, in_last)), masked, both);
+    both.push_back({WaitGroup{0}, {}});
+    release(in_last, end, both);
+    RingState state;
+    state.waited = in_first;
+    state.held = without(in_first, join(in_middle, in_last));
+    Statements rest = middle;
+    rest.insert(rest.end(), last.begin(), last.end());
+    statements(rest, masked, &state, both);
+    ops.push_back({If{less(next->lo, next->hi), std::move(both), std::move(drain)},
+                   "the last products and the first of a masked chunk"});
+  } else {
+    ops.insert(ops.end(), drain.begin(), drain.end());
+  }
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
   return true;
+}
+
+Statements BodyBuilder::settled(const Statements& list) const {
+  Statements all;
+  bool slow = false;
+  for (const Stmt* s : list) {
+    auto* when = std::get_if<When>(&s->node);
+    if (when && when->slow_path) {
+      slow = true;
+      for (const Stmt* inside : unstaged(when->body)) all.push_back(inside);
+    } else {
+      all.push_back(s);
+    }
+  }
+  if (!slow) return list;
+  // From the end: what is written again before anything reads it is not computed.
+  Statements kept;
+  std::set<Sym> overwritten;
+  for (size_t k = all.size(); k-- > 0;) {
+    const Stmt& s = *all[k];
+    const auto* reduce = std::get_if<Reduce>(&s.node);
+    const bool whole = std::holds_alternative<Map>(s.node) || (reduce && !reduce->accumulate);
+    const std::vector<Sym> written = tiles_written(s);
+    const std::vector<Sym> read = tiles_read(c_, s);
+    const bool held = std::none_of(read.begin(), read.end(), [&](Sym t) { return c_.find_staged(t); });
+    if (whole && held && in_registers(written[0]) && overwritten.count(written[0])) continue;
+    if (whole) overwritten.insert(written[0]);
+    for (Sym t : read) overwritten.erase(t);
+    kept.insert(kept.begin(), &s);
+  }
+  return kept;
 }
 
 size_t BodyBuilder::while_products_run(const Statements& first, const Statements& middle,
