@@ -457,6 +457,10 @@ void CudaKernel::init_signals(Lines& out) {
   if (kernel_.channels.empty()) return;
   helpers_.use("tw_signal");
   out.open("if (threadIdx.x == 0)");
+  for (size_t k = 0; k < kernel_.tensor_maps.size(); ++k) {
+    helpers_.use("tw_grid");
+    out.line(fmt::format("tw_prefetch_map(&map{});", k));
+  }
   for (size_t c = 0; c < kernel_.channels.size(); ++c) {
     const Channel& channel = kernel_.channels[c];
     for (int slot = 0; slot < channel.slots; ++slot) {
@@ -500,6 +504,7 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
   if (role_is_one_thread_) {
     out.open(fmt::format("if (threadIdx.x == {})", first_thread));
     ops(r.body, out);
+    out.line("tw_grid_release();  // all is read");
     out.close();
     return;
   }
@@ -541,6 +546,8 @@ std::string CudaKernel::text() {
   count_grid(out);
   if (!kernel_.persistent) decode_grid("blockIdx.x", out);
   init_signals(out);
+  helpers_.use("tw_grid");
+  out.line("tw_grid_wait();");
   // Roles that share a group of 128 threads stand in one branch, as their registers are set together.
   const std::vector<Role>& roles = kernel_.roles;
   bool branches = false;

@@ -267,6 +267,14 @@ __device__ __forceinline__ void tw_wait(unsigned signal, unsigned parity) {
       : "memory");
 }
 )"},
+      {"tw_grid", {}, R"(// Until kernels in front have ended and what they wrote is visible; this kernel may have been started before.
+__device__ __forceinline__ void tw_grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Kernels behind may be started once every block has come here.
+__device__ __forceinline__ void tw_grid_release() { asm volatile("griddepcontrol.launch_dependents;"); }
+__device__ __forceinline__ void tw_prefetch_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+)"},
       {"tw_barrier", {}, R"(__device__ __forceinline__ void tw_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
