@@ -104,6 +104,10 @@ const std::vector<Helper>& library() {
        {},
        "__device__ __forceinline__ double tw_nan64() { return __longlong_as_double(0x7ff8000000000000ll); "
        "}\n"},
+      {"tw_select", {}, R"(// Both are evaluated: no branch.
+__device__ __forceinline__ float tw_select(bool c, float a, float b) { return c ? a : b; }
+__device__ __forceinline__ double tw_select(bool c, double a, double b) { return c ? a : b; }
+)"},
       {"tw_exp2", {}, R"(__device__ __forceinline__ float tw_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -148,16 +152,12 @@ __device__ __forceinline__ float tw_tanh_near(float x) {
 }
 )"},
       {"tw_tanh",
-       {"tw_exp", "tw_tanh_near"},
+       {"tw_exp", "tw_tanh_near", "tw_select"},
        R"(// 1 - 2 / (1 + exp(2 x)): two units of the special function unit; absolute error below 2e-7. Small arguments by a polynomial.
 __device__ __forceinline__ float tw_tanh(float x) {
   const float large = 1.0f - __fdividef(2.0f, 1.0f + tw_exp(2.0f * x));
-  return fabsf(x) < 0.5f ? tw_tanh_near(x) : large;
+  return tw_select(fabsf(x) < 0.5f, tw_tanh_near(x), large);
 }
-)"},
-      {"tw_select", {}, R"(// Both are evaluated: no branch.
-__device__ __forceinline__ float tw_select(bool c, float a, float b) { return c ? a : b; }
-__device__ __forceinline__ double tw_select(bool c, double a, double b) { return c ? a : b; }
 )"},
       {"tw_max", {}, R"(// NaN propagates.
 __device__ __forceinline__ float tw_max(float a, float b) {
