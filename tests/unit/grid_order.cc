@@ -118,7 +118,9 @@ TEST(GridOrder, BlocksTakeTurnsForthAndBack) {
         least = std::min(least, work);
       }
       EXPECT_EQ(int64_t(seen.size()), elements);
-      if (elements % (2 * blocks) == 0) EXPECT_EQ(most, least);
+      if (elements % (2 * blocks) == 0) {
+        EXPECT_EQ(most, least);
+      }
     }
 }
 
