@@ -172,6 +172,9 @@ Expr BodyBuilder::clipped(Expr value, const std::vector<Sym>& axes, const Positi
                           Expr otherwise) const {
   for (Sym a : axes) {
     Expr inside = c_.inside(a, at.masked);
+    const bool streamed = at.loop && a == at.loop->axis && c_.axis(a).kind != KernelAxis::Kind::Resident;
+    if (inside && streamed)
+      if (const Expr already = beyond(simplify(value), at); already && already == otherwise) inside = {};
     const int64_t block = c_.axis(a).block;
     if (at.loop && a == at.loop->axis && c_.axis(a).kind != KernelAxis::Kind::Resident &&
         c_.extent(a) > block) {
@@ -214,6 +217,9 @@ std::set<Sym> BodyBuilder::register_axes(Expr e) const {
 
 void BodyBuilder::map(const Map& s, const Position& at, Ops& out) {
   Expr value = at.masked && s.masked ? s.masked : s.value;
+  const Expr behind = beyond(simplify(value), at);
+  beyond_.erase(s.tile);
+  if (behind) beyond_[s.tile] = behind;
   for (const Product& p : c_.products)
     if (p.tensor_core && (p.a == s.tile || p.b == s.tile)) value = clipped(value, p.dot->axes, at, Expr(0));
   if (value == at_own_axes(s.tile)) return;
@@ -352,7 +358,12 @@ void BodyBuilder::when(const When& s, const Position& at, Ops& out) {
       vote.condition = logical_and(c_.inside(a, true), vote.condition);
   vote.frame = c_.frame(at);
   vote.uses = uses({vote.condition}, at);
+  const std::map<Sym, Expr> before = beyond_;
   statements(unstaged(s.body), at, nullptr, vote.then);  // what it reads was awaited before the vote
+  std::erase_if(beyond_, [&](const auto& entry) {
+    const auto it = before.find(entry.first);
+    return it == before.end() || !(it->second == entry.second);
+  });
   vote.scope = std::max(vote.scope, scope_of(vote.then));
   out.push_back({vote, {}});
 }

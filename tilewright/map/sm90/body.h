@@ -68,6 +68,8 @@ class BodyBuilder {
   std::set<Sym> register_axes(Expr e) const;
   /// select(inside, value, otherwise) for each of the axes that has an end here: that of the array, or of a chunk shorter than its tile.
   Expr clipped(Expr value, const std::vector<Sym>& axes, const Position& at, Expr otherwise) const;
+  /// What the value is behind the end of the streamed axis in a masked chunk, −inf or 0; null where that is not known.
+  Expr beyond(Expr value, const Position& at) const;
   Expr at_own_axes(Sym buffer) const;
   Sym scratch(Sym result, int64_t elements, DType dtype);
   /// Copies register tiles that the reduction needs in other threads to shared memory; the value reads them there.
@@ -77,6 +79,8 @@ class BodyBuilder {
   Context& c_;
   std::map<Sym, Sym> copies_;  ///< register tile → its copy in shared memory
   std::set<Sym> finals_;       ///< carried tiles whose last use was awaited
+  std::map<Sym, Expr>
+      beyond_;  ///< register tile → what it holds behind the end of the streamed axis in the masked chunk under way
 };
 
 /// The narrowest scope of threads that must take the same branch around the ops.

@@ -153,6 +153,8 @@ void load_through_rings(Context& c);
 /// Register tiles with two axes along the same threads, and the loads they are made from, go to shared memory. UserError where threads hold what such
 /// a tile is made from.
 void share_crowded(Context& c);
+/// Elements where the condition holds lie inside of the streamed axis, whatever the coordinates along other axes are inside of theirs.
+bool implies_inside(const Context& c, Expr condition, Sym axis);
 /// How the product leaves out absent terms in masked chunks. UserError where no thread can know which are.
 void choose_absent(Context& c, Product& p);
 /// Tiles without rows that every computing thread would reduce alike are made once for each chunk by threads beside the one that loads.
