@@ -234,14 +234,14 @@ void show(const Mutants& m) {
   fmt::print("  {} mutants of {} kinds\n", total, m.counts.size());
 }
 
-/// Chunks of 16 keys for blocks of 128 rows: several plain ones in a pipeline, several masked ones. Keys with large scores move the points of both kinds of
+/// Chunks of 16 keys for blocks of 128 rows: several plain ones in a pipeline, several masked ones; a second block of one row has plain ones alone. Keys with large scores move the points of both kinds of
 /// chunk; values that are not numbers in masked ones make FMA instructions compute their products.
 struct Causal {
   Causal(LayoutClass layout, const std::string& roles)
       : compiled(compile_file("examples/pf_causal.tw",
                               "group b=1, h=1, i=128/64; stream j=16; keep Q; guard speculative; " + roles,
                               {.literal_sizes = {{"d", 32}, {"e", 32}}})),
-        run(compiled, {{"b", 1}, {"h", 1}, {"i", 128}, {"j", 232}}, layout) {
+        run(compiled, {{"b", 1}, {"h", 1}, {"i", 129}, {"j", 240}}, layout) {
     for (int64_t j : {40, 200})
       for (int64_t k = 0; k < 32; ++k) run.input("K").set(j * 32 + k, 12 * run.input("K").at(j * 32 + k));
     for (int64_t j : {130, 150}) run.input("V").set(j * 32 + 3, NAN);
@@ -302,14 +302,14 @@ TEST(MappedMutants, OfAttentionOverAllKeys) {
   EXPECT_GE(kinds(m), 2);
 }
 
-/// Five elements of the grid in two blocks: what counts uses of rings goes on from one to the next.
+/// Six elements of the grid in two blocks: what counts uses of rings goes on from one to the next.
 TEST(MappedMutants, OfBlocksThatTakeTurns) {
   const Compiled c =
       compile_file("examples/pf_causal.tw",
                    "group b=1, h=1, i=64/64; stream j=32; keep Q; guard speculative; stages 2; roles 1+1; "
                    "grid persistent",
                    {.literal_sizes = {{"d", 32}, {"e", 32}}});
-  const MappedRun run(c, {{"b", 1}, {"h", 5}, {"i", 64}, {"j", 150}}, LayoutClass::Aligned);
+  const MappedRun run(c, {{"b", 1}, {"h", 3}, {"i", 65}, {"j", 160}}, LayoutClass::Aligned);
   Mutants m(run);
   m.expect_sound();
   rings(m, false);
