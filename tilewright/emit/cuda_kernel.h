@@ -77,6 +77,7 @@ class CudaKernel {
   void copy_to_local(const Copy& o, Lines& out);
   void copy_to_registers(const Copy& o, Lines& out);
   void store(const StoreOut& o, Lines& out);
+  void store_quads(const StoreOut& o, Lines& out);
   std::string element_address(Sym tensor, const std::vector<Expr>& index,
                               const Nest& nest);  ///< offset in elements, 64 bits
   /// Conditions that the element lies in the array; `slack` elements behind it as well.

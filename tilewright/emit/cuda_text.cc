@@ -315,6 +315,17 @@ __device__ __forceinline__ unsigned long long tw_operand(unsigned address, unsig
   return (1ull << 62) | ((unsigned long long)(stride >> 4) << 32) | ((unsigned long long)(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
 }
 )"},
+      {"tw_gather_quad", {}, R"(// Of four lanes each holds word k of its own for each of four blocks; lane t ends with all words of block t, in the order of the lanes.
+__device__ __forceinline__ void tw_gather_quad(unsigned (&w)[4], int lane) {
+  const bool high = lane & 2, odd = lane & 1;
+  const unsigned a0 = high ? w[2] : w[0], a1 = high ? w[3] : w[1];
+  const unsigned b0 = __shfl_xor_sync(0xffffffffu, high ? w[0] : w[2], 2), b1 = __shfl_xor_sync(0xffffffffu, high ? w[1] : w[3], 2);
+  const unsigned a = odd ? a1 : a0, b = odd ? b1 : b0;
+  const unsigned c = __shfl_xor_sync(0xffffffffu, odd ? a0 : a1, 1), d = __shfl_xor_sync(0xffffffffu, odd ? b0 : b1, 1);
+  const unsigned near0 = odd ? c : a, near1 = odd ? a : c, far0 = odd ? d : b, far1 = odd ? b : d;
+  w[0] = high ? far0 : near0, w[1] = high ? far1 : near1, w[2] = high ? near0 : far0, w[3] = high ? near1 : far1;
+}
+)"},
       {"tw_swizzle", {}, R"(// Bank swizzle of an offset in elements.
 template <int bits, int base, int shift> __device__ __forceinline__ int tw_swizzle(int offset) {
   return offset ^ (((offset >> (base + shift)) & ((1 << bits) - 1)) << base);

@@ -23,6 +23,25 @@ int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, const std::ve
   return 1;
 }
 
+/// Along the axis that is contiguous in memory four neighbouring threads hold two elements each of every eight, and blocks of eight come in fours: each of them can gather
+/// one block of four and store 16 bytes.
+bool in_quads(const Context& c, const Tile& tile, Expr last) {
+  const Layout& layout = c.out.buffer(tile.sym).layout;
+  for (size_t a = 0; a < tile.axes.size(); ++a) {
+    if (!(last == Expr(tile.axes[a])) || c.axis(tile.axes[a]).block % 8 != 0) continue;
+    bool pairs = false, lanes = false, blocks = false;
+    for (const Digit& d : layout.digits()) {
+      if (d.axis < 0) return false;  // replicas
+      if (d.axis != int(a)) continue;
+      pairs = pairs || (d.to == Digit::To::Offset && d.step == 1 && d.extent == 2 && d.stride == 1);
+      lanes = lanes || (d.to == Digit::To::Owner && d.step == 2 && d.extent == 4 && d.stride == 1);
+      blocks = blocks || (d.to == Digit::To::Offset && d.step == 8 && d.extent % 4 == 0);
+    }
+    return pairs && lanes && blocks && layout.shape()[a] == layout.shape()[a] / 32 * 32;
+  }
+  return false;
+}
+
 }  // namespace
 
 Scope scope_of(const Ops& ops) {
@@ -342,7 +361,7 @@ void BodyBuilder::store(const Store& s, const Position& at, Ops& out) {
                              [&](const Output& o) { return o.sym == s.tensor; });
   if (c_.layout == LayoutClass::Aligned && run > 1 && output != c_.program.outputs.end() &&
       is_float(output->dtype) && bytes(output->dtype) <= 4) {
-    op.atom = "store.vector";
+    op.atom = bytes(output->dtype) == 2 && in_quads(c_, tile, s.index.back()) ? "store.quad" : "store.vector";
     c_.add_guard(s.tensor, true, int(std::min<int64_t>(16, run * bytes(output->dtype))));
   }
   out.push_back({op, {}});
