@@ -242,9 +242,9 @@ struct Causal {
                               "group b=1, h=1, i=128/64; stream j=16; keep Q; guard speculative; " + roles,
                               {.literal_sizes = {{"d", 32}, {"e", 32}}})),
         run(compiled, {{"b", 1}, {"h", 1}, {"i", 129}, {"j", 240}}, layout) {
-    for (int64_t j : {40, 200})
+    for (int64_t j : {40, 118, 200})  // in plain chunks, in the first masked one of the first block, in later ones
       for (int64_t k = 0; k < 32; ++k) run.input("K").set(j * 32 + k, 12 * run.input("K").at(j * 32 + k));
-    for (int64_t j : {130, 150}) run.input("V").set(j * 32 + 3, NAN);
+    for (int64_t j : {120, 130, 150}) run.input("V").set(j * 32 + 3, NAN);
     run.expect();
   }
   Compiled compiled;
@@ -306,10 +306,10 @@ TEST(MappedMutants, OfAttentionOverAllKeys) {
 TEST(MappedMutants, OfBlocksThatTakeTurns) {
   const Compiled c =
       compile_file("examples/pf_causal.tw",
-                   "group b=1, h=1, i=64/64; stream j=32; keep Q; guard speculative; stages 2; roles 1+1; "
+                   "group b=1, h=1, i=64/64; stream j=16; keep Q; guard speculative; stages 2; roles 1+1; "
                    "grid persistent",
                    {.literal_sizes = {{"d", 32}, {"e", 32}}});
-  const MappedRun run(c, {{"b", 1}, {"h", 3}, {"i", 65}, {"j", 160}}, LayoutClass::Aligned);
+  const MappedRun run(c, {{"b", 1}, {"h", 3}, {"i", 65}, {"j", 112}}, LayoutClass::Aligned);
   Mutants m(run);
   m.expect_sound();
   rings(m, false);

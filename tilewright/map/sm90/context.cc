@@ -163,6 +163,7 @@ std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops) {
     const Segment& s = loop.segments[k];
     SegmentVars v;
     v.masked = s.masked;
+    v.last = k + 1 == loop.segments.size() && !loops.empty() && loops.back() == &loop;
     v.before = before;
     const Expr lo = simplify(s.lo), hi = simplify(s.hi);
     v.empty = lo == hi;

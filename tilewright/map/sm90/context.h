@@ -84,6 +84,7 @@ struct SegmentVars {
   Expr
       first;  ///< chunk to begin with, where those in front of it were taken together with the segment before (null: lo)
   bool masked = false, empty = false;
+  bool last = false;  ///< nothing is streamed behind it
 };
 
 struct Context {
