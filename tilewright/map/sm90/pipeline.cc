@@ -119,11 +119,11 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   drain.push_back({MmaFence{}, {}});
   batch(last, end, drain);
   drain.push_back({WaitGroup{0}, {}});
-  // Where the masked segment is empty, and the last, nobody fills these slots again.
-  if (!next || !next->last || c_.persistent) release(in_last, end, drain);
   joined = next && std::all_of(first.begin(), first.end(), [&](const Stmt* x) {
              return c_.product(dot(x)).absent == Product::Absent::None;
            });
+  // Joined, it drains where the masked segment is empty: if that is the last, nobody fills these slots again.
+  if (!joined || !next->last || c_.persistent) release(in_last, end, drain);
   if (joined) {
     const Position masked{&s, next->lo, next->before, true};
     Ops both;
