@@ -7,6 +7,7 @@
 
 #include "tilewright/emit/emit.h"
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda_text {
@@ -515,6 +516,15 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
                              : fmt::format("const int warp = warp_of_block - {};", first_thread / 32));
   out.line(fmt::format("const int group = warp / {};", std::max(1, r.group / 32)));
   declare_registers(r, out);
+  bool turns = false;
+  for_each_op(r.body, [&](const MappedOp& o) {
+    auto* b = std::get_if<Barrier>(&o.node);
+    turns = turns || (b && b->id == take_turn);
+  });
+  if (turns) {  // the first group has the turn
+    helpers_.use("tw_reach");
+    out.line(fmt::format("if (group == {}) tw_reach(10, {});", r.threads / r.group - 1, 2 * r.group));
+  }
   ops(r.body, out);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tilewright/emit/cuda_kernel.h"
+#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda_text {
@@ -121,7 +122,16 @@ std::string CudaKernel::barrier_arguments(Scope scope) const {
   return fmt::format("{}, {}", 8 + role_index_, role_->threads);
 }
 
-void CudaKernel::barrier(int, Scope scope, Lines& out) {
+void CudaKernel::barrier(int id, Scope scope, Lines& out) {
+  // Named barriers 10 … 13: the turn of a group, which those of the group and of the one before it reach.
+  if (id == take_turn || id == pass_turn) {
+    const int groups = role_->threads / role_->group;
+    helpers_.use(id == take_turn ? "tw_barrier" : "tw_reach");
+    out.line(id == take_turn
+                 ? fmt::format("tw_barrier(10 + group, {});", 2 * role_->group)
+                 : fmt::format("tw_reach(group == {} ? 10 : 11 + group, {});", groups - 1, 2 * role_->group));
+    return;
+  }
   switch (scope) {
     case Scope::Thread: return;
     case Scope::Warp: out.line("__syncwarp();"); return;

@@ -15,6 +15,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/sm90/body.h"
+#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::hopper {
@@ -29,6 +30,17 @@ std::set<Sym> join(std::set<Sym> a, const std::set<Sym>& b) {
   a.insert(b.begin(), b.end());
   return a;
 }
+
+/// Operations for each element in the statements' values, functions that are printed as many counted as ten.
+int64_t operations(Expr e) {
+  if (!e || e.is(Op::Read) || e.is(Op::Symbol) || e.number()) return 0;
+  int64_t n = e.is(Op::Tanh) || e.is(Op::Sigmoid) || e.is(Op::Erf) || e.is(Op::Pow) ? 10 : 1;
+  for (Expr a : e.args()) n += operations(a);
+  return n;
+}
+
+/// Element work as long as the products of a chunk: two groups that do both at the same time would leave one unit idle after the other.
+constexpr int64_t heavy_work = 10;
 
 }  // namespace
 
@@ -96,14 +108,22 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   release(without(in_first, join(in_middle, in_last)), start, ops);
   element_work(settled(middle), start, ops);
 
+  int64_t work = 0;
+  for (const Stmt* x : middle) {
+    auto* map = std::get_if<Map>(&x->node);
+    if (map && c_.out.buffer(map->tile).axes.size() > 1) work += operations(map->value);
+  }
+  const bool in_turn = c_.groups > 1 && work >= heavy_work;
   MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
   const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
   const Position previous{&s, simplify(Expr(counter) - 1), simplify(now.ordinal - 1), false};
   wait(in_first, now, steady.body);
   wait(without(in_last, join(in_first, in_middle)), previous, steady.body);
+  if (in_turn) steady.body.push_back({Barrier{take_turn, Scope::Group}, "groups issue products in turn"});
   steady.body.push_back({MmaFence{}, {}});
   batch(first, now, steady.body);
   batch(last, previous, steady.body);
+  if (in_turn) steady.body.push_back({Barrier{pass_turn, Scope::Thread}, {}});
   steady.body.push_back({WaitGroup{1}, {}});
   release(without(in_first, join(in_middle, in_last)), now, steady.body);
   statements(ahead, now, nullptr, steady.body);
