@@ -404,8 +404,7 @@ Role loading_role(Context& c) {
       if (segment.empty) continue;
       const Sym counter = c.axis(loop->axis).counter;
       MappedLoop ops{counter, segment.lo, segment.hi, {}};
-      const Position at{loop, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)),
-                        segment.masked};
+      const Position at = c.position(*loop, segment, Expr(counter));
       for (const Staged& s : c.staged)
         if (loads(s)) load_tile(c, s, at, ops.body);
       body.push_back({ops, {}});

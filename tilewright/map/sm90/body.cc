@@ -428,10 +428,7 @@ void BodyBuilder::loop(const Loop& s, Ops& out) {
     }
     if (made_ahead(s, segment, out)) continue;
     MappedLoop ops{axis.counter, segment.first ? segment.first : segment.lo, segment.hi, {}};
-    body(s.body,
-         Position{&s, Expr(axis.counter), sum_of(segment.before, simplify(Expr(axis.counter) - segment.lo)),
-                  segment.masked},
-         ops.body);
+    body(s.body, c_.position(s, segment, Expr(axis.counter)), ops.body);
     out.push_back({ops, {}});
   }
 }

@@ -84,7 +84,8 @@ struct SegmentVars {
   Expr
       first;  ///< chunk to begin with, where those in front of it were taken together with the segment before (null: lo)
   bool masked = false, empty = false;
-  bool last = false;  ///< nothing is streamed behind it
+  bool last = false;      ///< nothing is streamed behind it
+  bool backward = false;  ///< chunks are taken from its end
 };
 
 struct Context {
@@ -133,7 +134,12 @@ struct Context {
   Frame frame(const Position& at, const std::vector<Sym>& with_extent = {}) const;
   /// Use number of a ring.
   Expr use(const Staged& s, const Position& at) const;
-  /// Definitions of the segments of `loop` for one role; appends Define ops.
+  /// Where the counter of a loop over the segment, from lo on, stands.
+  Position position(const Loop& loop, const SegmentVars& segment, Expr counter) const;
+  /// Where scores grow or fall with the position and a mask ends the stream, the loop runs backward: chunks near the end of the mask, whose scores are the largest of
+  /// positions that count from there, come first, and the reference point of a state is found at once instead of moving in every chunk.
+  bool backward(const Loop& loop) const;
+  /// Definitions of the segments of `loop` for one role, in the order in which they are taken; appends Define ops.
   std::vector<SegmentVars> segments(const Loop& loop, Ops& ops);
   /// Chunks of `loop` (variables that segments() defined in this role).
   std::map<const Loop*, Expr> loop_total;

@@ -100,7 +100,7 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   };
 
   Ops ops;
-  const Position start{&s, segment.lo, segment.before, false};
+  const Position start = c_.position(s, segment, segment.lo);
   wait(in_first, start, ops);
   ops.push_back({MmaFence{}, {}});
   batch(first, start, ops);
@@ -115,8 +115,8 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   }
   const bool in_turn = c_.groups > 1 && work >= heavy_work;
   MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
-  const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
-  const Position previous{&s, simplify(Expr(counter) - 1), simplify(now.ordinal - 1), false};
+  const Position now = c_.position(s, segment, Expr(counter));
+  const Position previous = c_.position(s, segment, Expr(counter) - 1);
   wait(in_first, now, steady.body);
   wait(without(in_last, join(in_first, in_middle)), previous, steady.body);
   if (in_turn) steady.body.push_back({Barrier{take_turn, Scope::Group}, "groups issue products in turn"});
@@ -132,8 +132,7 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   element_work(behind, now, steady.body);
   ops.push_back({steady, "the last products run one chunk behind"});
 
-  const Position end{&s, simplify(segment.hi - 1),
-                     sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false};
+  const Position end = c_.position(s, segment, segment.hi - 1);
   Ops drain;
   wait(without(in_last, join(in_first, in_middle)), end, drain);
   drain.push_back({MmaFence{}, {}});
@@ -145,7 +144,7 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   // Joined, it drains where the masked segment is empty: if that is the last, nobody fills these slots again.
   if (!joined || !next->last || c_.persistent) release(in_last, end, drain);
   if (joined) {
-    const Position masked{&s, next->lo, next->before, true};
+    const Position masked = c_.position(s, *next, next->lo);
     Ops both;
     wait(in_first, masked, both);
     wait(without(in_last, join(in_first, in_middle)), end, both);
