@@ -250,18 +250,15 @@ bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, con
     ops.push_back({Commit{}, {}});
   };
   Ops ops;
-  step({&s, segment.lo, segment.before, false}, ops);
+  step(c_.position(s, segment, segment.lo), ops);
   MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
-  const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
+  const Position now = c_.position(s, segment, Expr(counter));
   step(now, steady.body);
   steady.body.push_back({WaitGroup{1}, {}});
-  release(read, {&s, simplify(Expr(counter) - 1), simplify(now.ordinal - 1), false}, steady.body);
+  release(read, c_.position(s, segment, Expr(counter) - 1), steady.body);
   ops.push_back({steady, "one batch in flight"});
   ops.push_back({WaitGroup{0}, {}});
-  release(
-      read,
-      {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false},
-      ops);
+  release(read, c_.position(s, segment, segment.hi - 1), ops);
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
   return true;
 }
@@ -339,27 +336,23 @@ bool BodyBuilder::made_ahead(const Loop& s, const SegmentVars& segment, Ops& out
     ops.push_back({Commit{}, {}});
   };
   Ops ops;
-  const Position start{&s, segment.lo, segment.before, false};
+  const Position start = c_.position(s, segment, segment.lo);
   RingState first;
   put(early, false, first, start, ops);
   put(late, true, first, start, ops);
   issue_last(first, start, ops);
 
   MappedLoop steady{c_.axis(s.axis).counter, simplify(segment.lo + 1), segment.hi, {}};
-  const Position now{&s, Expr(steady.var), sum_of(segment.before, simplify(Expr(steady.var) - segment.lo)),
-                     false};
+  const Position now = c_.position(s, segment, Expr(steady.var));
   RingState state;
   put(early, false, state, now, steady.body);
   steady.body.push_back({WaitGroup{0}, {}});
-  release(in_last, {&s, simplify(Expr(steady.var) - 1), simplify(now.ordinal - 1), false}, steady.body);
+  release(in_last, c_.position(s, segment, Expr(steady.var) - 1), steady.body);
   put(late, true, state, now, steady.body);
   issue_last(state, now, steady.body);
   ops.push_back({steady, "operands of the next products are made while these run"});
   ops.push_back({WaitGroup{0}, {}});
-  release(
-      in_last,
-      {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false},
-      ops);
+  release(in_last, c_.position(s, segment, segment.hi - 1), ops);
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
   return true;
 }
