@@ -5,7 +5,9 @@
 //     are arrays as they are, with chunks of 64 in four stages; else 128 rows by 256 columns, shared among the results, with chunks of 64 in three stages.
 //  4. The chunk is 128 (or that of rule 3), 64, 32 or 16: the largest whose ring fits shared memory beside what is kept. Where the mapping finds that tiles take more, the driver halves it.
 //  5. More than 8192 rows (1024 where features are few) of a stream of exponentials are cut into 192 for three groups (three_groups).
-//  6. The guard is the laziest that the state allows: speculative, threshold, always.
+//  6. Up to 1024 rows of a stream of exponentials, and products of rule 3 that are arrays as they are, run on a persistent grid: the loading group reads ahead while results are
+//     stored. The former in sections of 32 indices of the last axis before the rows that streamed arrays have, so that blocks with most chunks come first (in_turn).
+//  7. The guard is the laziest that the state allows: speculative, threshold, always.
 #include <algorithm>
 #include <optional>
 
@@ -19,6 +21,8 @@ namespace {
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows, elements
 constexpr int64_t kRowChunk = 4096;
 constexpr int64_t kLeastChunk = 16;
+constexpr int64_t kSection =
+    32;  // heads or the like whose streamed arrays a second-level cache holds at so few rows
 constexpr int64_t kSignals = 4096;  // bytes of shared memory for signals and small tiles
 
 /// How a GPU cuts sums of products of 16-bit arrays without extremes.
@@ -116,6 +120,19 @@ Guard laziest(const Derivation& d) {
   return speculative ? Guard::Speculative : Guard::Threshold;
 }
 
+/// The plan with blocks that take elements of the grid in turn, in sections where an axis before the last one is read along the stream.
+Plan in_turn(const DefaultStart& start, Plan plan) {
+  plan.grid = GridBy::Persistent;
+  if (plan.group.empty() || plan.group.back().axis != start.row_axis) return plan;
+  for (size_t k = 0; k + 1 < plan.group.size(); ++k) {
+    const Sym axis = plan.group[k].axis;
+    for (Sym t : start.roles.streamed_inputs)
+      if (plan.group[k].block == 1 && contains(start.roles.read_at.at(t), axis))
+        plan.section_axis = axis, plan.section = kSection;
+  }
+  return plan;
+}
+
 std::vector<GuardedPlan> rows_that_move(const DefaultStart& start) {
   Plan plan = start.plan;
   plan.loaders = 0;
@@ -185,6 +202,20 @@ std::vector<GuardedPlan> gpu_default_plans(DefaultStart start) {
       plans[0].when.at_most.emplace_back(start.row_axis, short_rows);
       plans.push_back(*longer);
     }
+  }
+  if (plan.guard == Guard::Speculative && start.row_axis) {
+    const Plan brief = in_turn(start, plan);
+    const Axis& rows_axis = start.program.axis(start.row_axis);
+    const bool covered = !plans[0].when.at_most.empty() && plans[0].when.at_most[0].second <= kShortRow;
+    if (rows_axis.baked()) {
+      if (rows_axis.size.rational()->num() <= kShortRow) plans[0].plan = brief;
+    } else if (covered) {
+      plans[0].plan = brief;
+    } else {
+      plans.insert(plans.begin(), GuardedPlan{{{{start.row_axis, kShortRow}}}, brief});
+    }
+  } else if (unit.groups > 2) {
+    for (GuardedPlan& g : plans) g.plan.grid = GridBy::Persistent;
   }
   return plans;
 }

@@ -104,7 +104,8 @@ void order_grid(Context& c) {
   for (size_t a = 0; a + 1 < c.out.grid.size(); ++a)
     if (plan.section_axis && c.out.grid[a].index == plan.section_axis)
       c.out.sectioned = plan.section_axis, c.out.section = plan.section;
-  if (plan.grid != GridBy::Persistent || c.loaders == 0) return;
+  // Sums that a making role hands over begin with a block.
+  if (plan.grid != GridBy::Persistent || c.loaders == 0 || c.makers > 0) return;
   c.persistent = c.out.persistent = true;
   const auto count = [](const std::string& name) {
     return Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true});

@@ -69,8 +69,7 @@ std::optional<Mapping> try_to_map(const Program& p, const TileProgram& t, const 
                                   Attempt attempt) {
   Context c(p, t, k, m, layout);
   c.may_use_rings = attempt.use_rings;
-  c.may_make_beside =
-      attempt.make_beside && t.plan.grid != GridBy::Persistent;  // its sums begin with a block
+  c.may_make_beside = attempt.make_beside;
   literal_sizes(c.kernel.body);
   for (KernelAxis& a : c.kernel.inner) literal_sizes(a);
   for (KernelAxis& a : c.kernel.grid) literal_sizes(a);
