@@ -46,9 +46,7 @@ class Mutants {
               damaged = damage(m.kernels[k], ops, n);
               return;
             }
-            if (auto* o = std::get_if<MappedLoop>(&ops[n].node)) walk(o->body);
-            if (auto* o = std::get_if<If>(&ops[n].node)) walk(o->then), walk(o->otherwise);
-            if (auto* o = std::get_if<Vote>(&ops[n].node)) walk(o->then), walk(o->otherwise);
+            for_each_body(ops[n], walk);
           }
         };
         for (Role& r : m.kernels[k].roles) walk(r.body);
@@ -269,17 +267,18 @@ void show(const Mutants& m) {
   fmt::print("  {} mutants of {} kinds\n", total, m.counts.size());
 }
 
-/// Chunks of 16 keys for blocks of 128 rows: several plain ones in a pipeline, several masked ones. Keys with large scores move the points of both kinds of
+/// Chunks of 16 keys for blocks of 128 rows: several plain ones in a pipeline, several masked ones; a second block of one row has plain ones alone. Keys with large scores move the points of both kinds of
 /// chunk; values that are not numbers in masked ones make FMA instructions compute their products.
 struct Causal {
   Causal(LayoutClass layout, const std::string& roles, const Machine& gpu = sm90())
       : compiled(compile_file("examples/pf_causal.tw",
                               "group b=1, h=1, i=128/64; stream j=16; keep Q; guard speculative; " + roles,
                               {.literal_sizes = {{"d", 32}, {"e", 32}}}, Target::Cuda, gpu)),
-        run(compiled, {{"b", 1}, {"h", 1}, {"i", 128}, {"j", 232}}, layout, Target::Cuda, {}, 11, gpu) {
-    for (int64_t j : {40, 200})
+        run(compiled, {{"b", 1}, {"h", 1}, {"i", 129}, {"j", 240}}, layout, Target::Cuda, {}, 11, gpu) {
+    for (int64_t j :
+         {40, 118, 200})  // in plain chunks, in the first masked one of the first block, in later ones
       for (int64_t k = 0; k < 32; ++k) run.input("K").set(j * 32 + k, 12 * run.input("K").at(j * 32 + k));
-    for (int64_t j : {130, 150}) run.input("V").set(j * 32 + 3, NAN);
+    for (int64_t j : {120, 130, 150}) run.input("V").set(j * 32 + 3, NAN);
     run.expect();
   }
   Compiled compiled;
@@ -349,6 +348,31 @@ TEST(MappedMutants, OfAttentionOverAllKeys) {
                     [](Buffer& b) { return b.slots > 1 && --b.slots > 0; });
   show(m);
   EXPECT_GE(kinds(m), 2);
+}
+
+/// Six elements of the grid in two blocks: what counts uses of rings goes on from one to the next.
+TEST(MappedMutants, OfBlocksThatTakeTurns) {
+  const Compiled c =
+      compile_file("examples/pf_causal.tw",
+                   "group b=1, h=1, i=64/64; stream j=16; keep Q; guard speculative; stages 2; roles 1+1; "
+                   "grid persistent",
+                   {.literal_sizes = {{"d", 32}, {"e", 32}}});
+  const MappedRun run(c, {{"b", 1}, {"h", 3}, {"i", 65}, {"j", 112}}, LayoutClass::Aligned);
+  Mutants m(run);
+  m.expect_sound();
+  rings(m, false);
+  bulk_copies(m);
+  m.each<Define>("uses of earlier elements are not counted", changed<Define>([](Define& d) {
+                   if (d.again) d.value = Expr(0);
+                   return d.again;
+                 }));
+  m.each<Arrive>("kept tiles are released before the last chunk", [](MappedKernel&, Ops& ops, size_t n) {
+    for (size_t k = n; k-- > 0;)
+      if (std::holds_alternative<MappedLoop>(ops[k].node)) return moved(ops, n, k);
+    return false;
+  });
+  show(m);
+  EXPECT_GE(kinds(m), 12);
 }
 
 TEST(MappedMutants, OfSoftmaxInRegisters) {

@@ -113,9 +113,7 @@ void edit(Ops& ops, const std::function<bool(MappedOp&)>& visit) {
       ops.erase(ops.begin() + long(k));
       continue;
     }
-    if (auto* o = std::get_if<MappedLoop>(&ops[k].node)) edit(o->body, visit);
-    if (auto* o = std::get_if<If>(&ops[k].node)) edit(o->then, visit), edit(o->otherwise, visit);
-    if (auto* o = std::get_if<Vote>(&ops[k].node)) edit(o->then, visit), edit(o->otherwise, visit);
+    for_each_body(ops[k], [&](Ops& body) { edit(body, visit); });
     ++k;
   }
 }

@@ -222,6 +222,34 @@ TEST(MapSm90, RegisterTilesComeThroughRings) {
   }
 }
 
+TEST(MapSm90, BlocksThatTakeElementsOfTheGridInTurn) {
+  for (const Adversary::Mode mode :
+       {Adversary::Mode::Random, Adversary::Mode::Eager, Adversary::Mode::Lazy}) {
+    for (LayoutClass layout : {LayoutClass::Aligned, LayoutClass::General}) {
+      for (int64_t section : {0, 2}) {
+        Case run(attention_sample({.guard = Guard::Speculative, .chunk = 32, .features = 64}),
+                 {{"b", 1}, {"h", 3}, {"i", 300}, {"j", 330}});
+        run.roles(1, 2).sample.tiles.plan.grid = GridBy::Persistent;
+        if (section > 0) {
+          run.sample.tiles.plan.section_axis = run.sample.tiles.plan.group[1].axis;
+          run.sample.tiles.plan.section = section;
+        }
+        // Nine elements: five and four for two blocks, three for each of three.
+        EXPECT_LT(run.error(layout, {.seed = 3, .mode = mode, .blocks = section > 0 ? 2 : 3}), 4e-3);
+      }
+    }
+  }
+  Case empty(attention_sample({.chunk = 32, .features = 64}), {{"b", 1}, {"h", 2}, {"i", 0}, {"j", 9}});
+  empty.roles(1, 2).sample.tiles.plan.grid = GridBy::Persistent;
+  EXPECT_EQ(empty.error(LayoutClass::Aligned), 0);
+  Case nothing(attention_sample({.chunk = 32, .features = 64}), {{"b", 1}, {"h", 2}, {"i", 5}, {"j", 0}});
+  nothing.roles(1, 2).sample.tiles.plan.grid = GridBy::Persistent;
+  EXPECT_EQ(nothing.error(LayoutClass::Aligned, {.seed = 1, .blocks = 1}), 0);
+  Case sums(layernorm_matmul_sample(DType::f16), {{"r", 130}, {"n", 152}});
+  sums.roles(1, 1).sample.tiles.plan.grid = GridBy::Persistent;
+  EXPECT_LT(sums.error(LayoutClass::Aligned), 0.2);
+}
+
 TEST(MapSm90, SaysWhatDoesNotFit) {
   TileSample big = attention_sample({.chunk = 256, .features = 256});
   big.tiles.plan.loaders = 1;

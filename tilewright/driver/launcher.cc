@@ -26,6 +26,7 @@ struct Variant {
   std::shared_ptr<CpuModule> cpu;
   std::unique_ptr<cuda::Module> gpu;
   std::vector<void*> functions;                           ///< one for each kernel
+  int64_t multiprocessors = 1;                            ///< of the GPU
   std::vector<std::unique_ptr<cuda::DeviceBuffer>> work;  ///< workspaces, grown as needed
 };
 
@@ -201,6 +202,7 @@ struct Launcher::Impl {
         v.functions.push_back(reinterpret_cast<void*>(v.cpu->entry(kernel_symbol(k))));
     } else {
       const cuda::DeviceInfo device = cuda::device_info(options.device);
+      v.multiprocessors = std::max(1, device.multiprocessors);
       v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, arch_on(device, v.mapped.machine)));
       for (const MappedKernel& k : v.mapped.kernels)
         v.functions.push_back(v.gpu->function(kernel_symbol(k), k.local_bytes()));
@@ -244,8 +246,16 @@ struct Launcher::Impl {
     });
     for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
       const MappedKernel& kernel = v.mapped.kernels[k];
-      const int64_t blocks = blocks_of(kernel, b.sizes);
+      int64_t blocks = blocks_of(kernel, b.sizes);
       if (blocks == 0) continue;
+      if (kernel.persistent) {
+        if (blocks >= (int64_t{1} << 31) - 2 * v.multiprocessors)
+          throw UserError(
+              Span{},
+              fmt::format("the grid has {} elements, and a persistent one counts them in 32 bits", blocks),
+              "write `grid blocks`, or use larger blocks");
+        blocks = std::min(blocks, v.multiprocessors);  // one fills a multiprocessor
+      }
       std::vector<cuda::EncodedMap> maps;
       for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
       cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b),

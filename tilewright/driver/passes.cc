@@ -41,7 +41,7 @@ bool halved(Plan& plan) {
   return true;
 }
 
-/// Halves the chunk of a default plan of a GPU, whose tiles take too much shared memory; false where that does not help.
+/// Halves the chunk of a default plan of a GPU, whose tiles take too much shared memory or too many registers; false where that does not help.
 bool shorter(Plan& plan) {
   constexpr int64_t shortest = 16;
   if (plan.resident || plan.chunk < 2 * shortest) return false;
@@ -251,12 +251,12 @@ void check_lowering(Compilation& c, const CompileOptions& o, bool shrink) {
   for (size_t k = 0; k < c.plans.size(); ++k) {
     GuardedPlan& g = c.plans[k];
     if (k >= c.tiles.size()) c.tiles.push_back(lower(c, g.plan, &c.times));
-    std::optional<UserError> first;
+    std::optional<RoomError> first;
     while (maps) {
       try {
         lower_mapped(c, c.tiles[k], target, LayoutClass::Aligned);
         break;
-      } catch (const UserError& e) {
+      } catch (const RoomError& e) {  // what is refused for another reason is refused in smaller blocks too
         if (!first) first = e;
         if (!shrink || !(target == Target::Cpu ? halved(g.plan) : shorter(g.plan))) throw *first;
       }

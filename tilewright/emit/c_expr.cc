@@ -370,7 +370,8 @@ CValue CPrinter::conditional(Expr e) {
   };
   yes = convert(e.arg(1), std::move(yes));
   no = convert(e.arg(2), std::move(no));
-  if (condition.lanes) return call(Op::Select, kind, {condition, yes, no});
+  if (condition.lanes || (kind == CKind::Real && evaluates_both(e.arg(1), e.arg(2))))
+    return call(Op::Select, kind, {condition, yes, no});
   if (yes.lanes != no.lanes) (yes.lanes ? no : yes) = splat(yes.lanes ? std::move(no) : std::move(yes));
   CValue out = yes;
   out.text = fmt::format("{} ? {} : {}", wrap(condition, branch_operand), wrap(yes, branch_operand),

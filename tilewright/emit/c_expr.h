@@ -74,7 +74,7 @@ struct CDialect {
   std::string infinity32 = "__builtin_inff()", infinity64 = "__builtin_inf()";
   std::string nan32 = "__builtin_nanf(\"\")", nan64 = "__builtin_nan(\"\")";
   /// Call patterns by operator and kind of the operands: "exp2f({0})", "tw_max({0}, {1})". Max and Min are
-  /// applied pairwise. Select has operands condition, then, else and is used for lanes only.
+  /// applied pairwise. Select has operands condition, then, else and is used for lanes and where both sides are evaluated.
   std::map<std::pair<Op, CKind>, std::string> functions;
   /// Rounding a real to a dtype, value stays a real (integer dtypes: becomes an integer): "round_f16({0})".
   std::map<DType, std::string> casts;
@@ -127,6 +127,9 @@ class CPrinter {
   /// Whether evaluating `e` where it is not needed is harmless (no access outside an array, no division by
   /// zero).
   virtual bool harmless(Expr e) const;
+
+  /// Whether both sides of a choice between reals are evaluated by a function of the dialect, where a branch would cost more.
+  virtual bool evaluates_both(Expr, Expr) const { return false; }
 
   /// A function of one real, `v` being the printed argument.
   virtual CValue function(Op op, Expr argument, CValue v);

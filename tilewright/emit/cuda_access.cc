@@ -277,7 +277,102 @@ void CudaKernel::copy_to_registers(const Copy& o, Lines& out) {
   nest_ = nullptr;
 }
 
+void CudaKernel::store_quads(const StoreOut& o, Lines& out) {
+  const Buffer& b = buffer(o.buffer);
+  const DType to = dtype_of(program_, mapped_, o.tensor);
+  const Nest nest = nest_of(o.frame, b.axes, {o.buffer}, {});
+  nest_ = &nest;
+  const int along = nest.find(o.index.back()->sym);
+  TW_CHECK(along >= 0 && bytes(to) == 2, fmt::format("{} does not lie in quads", o.buffer.name()));
+  std::vector<DigitLoop> others;
+  std::string pair, block;
+  int64_t blocks = 0;
+  for (const DigitLoop& l : nest.loops) {
+    if (l.axis == along && l.step == 1)
+      pair = l.var;
+    else if (l.axis == along)
+      block = l.var, blocks = l.extent;
+    else
+      others.push_back(l);
+  }
+  const std::string type = name(to), &tensor = names_.of(o.tensor), &axis = names_.of(nest.axes[along].axis),
+                    &inside_block = names_.part(nest.axes[along].axis, "in");
+  helpers_.use("tw_gather_quad");
+  helpers_.use(to == DType::f16 ? "tw_f16" : "tw_bf16");
+  out.open("");
+  std::string strides;
+  for (const Argument& a : kernel_.arguments)
+    if (a.kind == Argument::Kind::Stride && a.tensor == o.tensor &&
+        a.dim + 1 < int(memory_dims(program_, mapped_, o.tensor).size()))
+      strides += " | " + names_.of(a.sym) + " << 1";
+  const std::string whole = names_.fresh("whole"), quad = names_.fresh("quad"), at = names_.fresh("at");
+  out.line(fmt::format("const bool {} = (((long long){}{}) & 15) == 0;  // 16 bytes at a time", whole, tensor,
+                       strides));
+  Nest outer = nest;
+  outer.loops = others;
+  open_loops(outer, 0, others.size(), out);
+  for (size_t k = 0; k < nest.axes.size(); ++k) {  // of the axes across
+    if (int(k) == along) continue;
+    const NestAxis& a = nest.axes[k];
+    std::vector<std::string> terms;
+    if (!a.owner.empty()) terms.push_back(a.owner);
+    for (const DigitLoop& l : others)
+      if (l.axis == int(k)) terms.push_back(times(l.var, l.step));
+    out.line(fmt::format("const int {} = {};", names_.part(a.axis, "in"),
+                         a.held ? join_sum(terms) : a.sequential));
+    out.line(fmt::format("const int {} = {};", names_.of(a.axis),
+                         join_sum({a.origin, names_.part(a.axis, "in")})));
+  }
+  out.line("#pragma unroll");
+  out.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", quad, blocks / 4));
+  out.line("unsigned w[4];");
+  out.line("#pragma unroll");
+  out.open("for (int k = 0; k < 4; ++k)");
+  out.line(fmt::format("const int {} = 4 * {} + k;", block, quad));
+  out.line("float element[2];");
+  out.line("#pragma unroll");
+  CudaPrinter printer(*this, 32, 32);
+  const std::string value = printer.real(read(o.buffer, std::vector<Expr>(b.axes.begin(), b.axes.end())));
+  out.line(fmt::format("for (int {0} = 0; {0} < 2; ++{0}) element[{0}] = {1};", pair, value));
+  out.line(fmt::format("w[k] = tw_pack_{}(element[0], element[1]);", type));
+  out.close();
+  out.line("tw_gather_quad(w, lane);");
+  out.line(fmt::format("const int {} = 8 * (4 * {} + (lane & 3));", at, quad));
+  const auto place = [&](const std::string& further) {
+    out.line(fmt::format("const int {} = {}{};", inside_block, at, further));
+    out.line(fmt::format("const int {} = {};", axis, join_sum({nest.axes[along].origin, inside_block})));
+  };
+  const auto conditions = [&](int64_t slack) {
+    std::vector<std::string> terms = inside(o.tensor, o.index, nest, slack);
+    for (const std::string& c : clips(nest, slack, nest.axes[along].axis)) terms.push_back(c);
+    return terms;
+  };
+  out.open("");
+  place("");
+  std::vector<std::string> all = conditions(7);
+  all.insert(all.begin(), whole);
+  out.open(fmt::format("if ({})", join_and(all)));
+  out.line(fmt::format("*(uint4*)({} + ({})) = make_uint4(w[0], w[1], w[2], w[3]);", tensor,
+                       element_address(o.tensor, o.index, nest)));
+  out.chain("else");
+  out.line("#pragma unroll");
+  out.open("for (int k = 0; k < 8; ++k)");
+  place(" + k");
+  const std::string where = join_and(conditions(0));
+  out.line(fmt::format("{}{}[{}] = (unsigned short)(w[k >> 1] >> 16 * (k & 1));",
+                       where.empty() ? "" : fmt::format("if ({}) ", where), tensor,
+                       element_address(o.tensor, o.index, nest)));
+  out.close();
+  out.close();
+  out.close();
+  out.close();
+  close_loops(outer, 0, others.size(), out);
+  out.close();
+  nest_ = nullptr;
+}
+
 void CudaKernel::store(const StoreOut& o, Lines& out) {
+  if (o.atom == "store.quad") return store_quads(o, out);
   const Buffer& b = buffer(o.buffer);
   const DType to = dtype_of(program_, mapped_, o.tensor);
   const Nest nest = nest_of(o.frame, b.axes, {o.buffer}, {});

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "tilewright/emit/emit.h"
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda_text {
@@ -36,6 +38,7 @@ CDialect make_dialect(int real_bits, int integer_bits, bool exact) {
   f[{Op::Floor, real}] = wide ? "floor({0})" : "floorf({0})";
   f[{Op::Round, real}] = wide ? "rint({0})" : "rintf({0})";
   f[{Op::Abs, real}] = wide ? "fabs({0})" : "fabsf({0})";
+  f[{Op::Select, real}] = "tw_select({0}, {1}, {2})";
   f[{Op::Abs, integer}] = integer_bits == 64 ? "llabs({0})" : "abs({0})";
   f[{Op::Pow, real}] = wide ? "pow({0}, {1})" : "powf({0}, {1})";
   for (CKind kind : {real, integer}) {
@@ -86,6 +89,89 @@ CValue CudaPrinter::symbol(Sym s) {
       return integer ? CValue::integer(k_.names_.of(s), 64)
                      : CValue::real(fmt::format("{}", k_.names_.of(s)), dialect().real_bits);
   return CValue::integer(k_.names_.of(s), 32);
+}
+
+std::optional<CudaPrinter::Unrolled> CudaPrinter::unrolled(Expr e) {
+  if (!k_.front_ || !k_.nest_ || dialect().integer_bits != 32 || !is_integer(e) || !tensors_read(e).empty())
+    return {};
+  const Nest& nest = *k_.nest_;
+  std::vector<Sym> axes;
+  for (const NestAxis& a : nest.axes) axes.push_back(a.axis);
+  const auto form = affine(simplify(e), axes);
+  if (!form) return {};
+  std::vector<std::string> steps, rest;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto c = form->coefficient[k].rational();
+    if (!c || !c->is_integer() || depends_on(form->rest, axes[k])) return {};
+    if (c->num() == 0) continue;
+    const NestAxis& a = nest.axes[k];
+    if (!a.held) return {};
+    for (const DigitLoop& l : nest.loops)
+      if (l.axis == int(k)) steps.push_back(times(l.var, c->num() * l.step));
+    for (const std::string& part : {a.origin, a.owner})
+      if (!part.empty() && part != "0") rest.push_back(times("(" + part + ")", c->num()));
+  }
+  if (steps.empty()) return {};
+  if (!form->rest.is_constant(0)) {
+    const CValue v = as(value(form->rest), CKind::Integer);
+    rest.push_back(wrap(v, c_precedence::sum_of_terms));
+  }
+  return Unrolled{cuda_text::join_sum(steps), cuda_text::join_sum(rest)};
+}
+
+std::string CudaPrinter::in_front(const std::string& type, const std::string& name,
+                                  const std::string& value) {
+  std::string& known = k_.front_->names[type + " " + value];
+  if (known.empty()) {
+    known = k_.names_.fresh(name);
+    k_.front_->lines.line(fmt::format("const {} {} = {};", type, known, value));
+  }
+  return known;
+}
+
+CValue CudaPrinter::comparison(Op op, Expr a, Expr b) {
+  if (is_integer(a) && is_integer(b))
+    if (const auto u = unrolled(a - b))
+      return CValue::boolean(fmt::format("{} {} {}", u->steps,
+                                         op == Op::Lt   ? "<"
+                                         : op == Op::Le ? "<="
+                                         : op == Op::Eq ? "=="
+                                                        : "!=",
+                                         in_front("int", "limit", "-(" + u->rest + ")")),
+                             op == Op::Lt || op == Op::Le ? c_precedence::relation : c_precedence::equality);
+  return CPrinter::comparison(op, a, b);
+}
+
+/// Converted once, and constants added: the same number while it is exact, below 2^24, and else within a unit in the last place.
+CValue CudaPrinter::real_of_integer(Expr e, CValue v) {
+  if (dialect().real_bits == 32)
+    if (const auto u = unrolled(e))
+      return CValue::real(
+          fmt::format("{} + (float)({})", in_front("float", "from", "(float)(" + u->rest + ")"), u->steps),
+          32, c_precedence::sum_of_terms);
+  return CPrinter::real_of_integer(e, std::move(v));
+}
+
+/// A function in one branch of a choice would be branched around, element by element: the chains of neighbouring elements could not overlap.
+bool CudaPrinter::evaluates_both(Expr yes, Expr no) const {
+  const std::function<bool(Expr)> functions = [&](Expr x) {
+    if (x.is(Op::Tanh) || x.is(Op::Sigmoid) || x.is(Op::Exp) || x.is(Op::Exp2)) return true;
+    return !x.is(Op::Read) && std::any_of(x.args().begin(), x.args().end(), functions);
+  };
+  const auto held = [&](Expr x) {  // nothing may be read outside of an array
+    for (Sym s : tensors_read(x))
+      if (s.kind() != SymbolKind::Tile || !k_.has_buffer(s) || k_.buffer(s).space == Space::Memory)
+        return false;
+    return harmless(x);
+  };
+  return (functions(yes) || functions(no)) && held(yes) && held(no);
+}
+
+CValue CudaPrinter::function(Op op, Expr argument, CValue v) {
+  if (op == Op::Tanh && k_.near_ && dialect().real_bits == 32)
+    return CValue::real(
+        fmt::format("{}({})", k_.helpers_.use("tw_tanh_near"), as(std::move(v), CKind::Real).text));
+  return CPrinter::function(op, argument, std::move(v));
 }
 
 CValue CudaPrinter::read(Expr e) {
@@ -235,10 +321,16 @@ std::string CudaKernel::scalar_bool(Expr e) {
 }
 
 void CudaKernel::header(Lines& out) {
-  std::string title = fmt::format("// {}: one block for each of", kernel_.name);
+  std::string title =
+      fmt::format("// {}: {} of", kernel_.name,
+                  kernel_.persistent ? "blocks that take turns at each" : "one block for each");
   for (const KernelAxis& a : kernel_.grid)
     title += fmt::format(" {}{}", a.index.name(), a.block > 1 ? fmt::format("/{}", a.block) : "");
-  out.line(title + (kernel_.heaviest_first ? ", the last axis from its end" : ""));
+  title += kernel_.heaviest_first ? ", the last axis from its end" : "";
+  if (kernel_.sectioned)
+    title += fmt::format(", {} blocks of {} for all of the last axis at a time", kernel_.section,
+                         kernel_.sectioned.name());
+  out.line(title);
   for (const Role& r : kernel_.roles)
     out.line(fmt::format("//   {}: {} threads{}", r.name, r.threads,
                          r.registers ? fmt::format(", {} registers each", r.registers) : ""));
@@ -300,32 +392,76 @@ void CudaKernel::unpack_words(Lines& out) {
   }
 }
 
-void CudaKernel::decode_grid(Lines& out) {
-  if (kernel_.grid.empty()) return;
-  out.line("int block = blockIdx.x;");
-  for (size_t k = kernel_.grid.size(); k-- > 0;) {
-    const KernelAxis& a = kernel_.grid[k];
-    const std::string& counter = names_.of(a.counter);
+void CudaKernel::count_grid(Lines& out) {
+  std::string product;
+  for (const KernelAxis& a : kernel_.grid) {
     const std::string size = size_text(a.index.size());
-    const std::string count =
-        a.block == 1 ? size : fmt::format("{} / {}", size[0] == '(' ? size : size, a.block);
-    const std::string blocks =
-        a.block == 1 ? size : fmt::format("(({} + {}) / {})", size, a.block - 1, a.block);
-    (void)count;
-    const bool last = k + 1 == kernel_.grid.size(), first = k == 0;
-    const std::string n = names_.fresh(counter + "s");
-    if (!first || (last && kernel_.heaviest_first)) out.line(fmt::format("const int {} = {};", n, blocks));
-    std::string place = first ? "block" : fmt::format("block % {}", n);
-    if (last && kernel_.heaviest_first) place = fmt::format("{} - 1 - {}", n, place);
-    out.line(fmt::format("const int {} = {};", counter, place));
-    if (!first) out.line(fmt::format("block /= {};", n));
+    const std::string n = names_.fresh(names_.of(a.counter) + "s");
+    out.line(fmt::format("const int {} = {};", n,
+                         a.block == 1 ? size : fmt::format("({} + {}) / {}", size, a.block - 1, a.block)));
+    product += (product.empty() ? "" : " * ") + n;
+    counts_.push_back(n);
   }
+  if (!kernel_.persistent) return;
+  elements_ = names_.fresh("elements");
+  out.line(fmt::format("const int {} = {};", elements_, product.empty() ? "1" : product));
+}
+
+void CudaKernel::decode_grid(const std::string& element, Lines& out) {
+  const std::vector<KernelAxis>& grid = kernel_.grid;
+  if (grid.empty()) return;
+  const size_t n = grid.size();
+  size_t cut = 0;
+  while (cut < n && !(kernel_.sectioned && grid[cut].index == kernel_.sectioned)) ++cut;
+  const auto define = [&](size_t axis, const std::string& value) {
+    out.line(fmt::format(
+        "const int {} = {};", names_.of(grid[axis].counter),
+        kernel_.heaviest_first && axis + 1 == n ? fmt::format("{} - 1 - {}", counts_[axis], value) : value));
+  };
+  // The last of axes [first, end) varies fastest; the first of all takes what is left.
+  const auto unwind = [&](size_t first, size_t end, const std::string& number) {
+    for (size_t a = end; a-- > first;) {
+      const bool left = first == 0 && a == 0;
+      define(a, left ? number : fmt::format("{} % {}", number, counts_[a]));
+      if (!left) out.line(fmt::format("{} /= {};", number, counts_[a]));
+    }
+  };
+  const std::string number = names_.fresh("number");
+  out.line(fmt::format("int {} = {};", number, element));
+  if (cut >= n) return unwind(0, n, number);
+  helpers_.use("tw_min");
+  std::string beside;
+  for (size_t a = cut + 1; a < n; ++a) beside += (beside.empty() ? "" : " * ") + counts_[a];
+  const std::string section = names_.fresh("section"), first = names_.fresh("first"),
+                    here = names_.fresh("here");
+  out.line(fmt::format("const int {} = tw_min({}, {}) * {};  // elements of a section", section,
+                       kernel_.section, counts_[cut], beside));
+  std::string outer;
+  if (cut > 0) {
+    outer = names_.fresh("outer");
+    const std::string whole = names_.fresh("whole");
+    out.line(fmt::format("const int {} = {} * {};", whole, counts_[cut], beside));
+    out.line(fmt::format("int {} = {} / {};", outer, number, whole));
+    out.line(fmt::format("{} %= {};", number, whole));
+  }
+  out.line(fmt::format("const int {} = {} / {} * {};", first, number, section, kernel_.section));
+  out.line(fmt::format("{} -= {} * {};", number, first, beside));
+  unwind(cut + 1, n - 1, number);
+  out.line(fmt::format("const int {} = tw_min({}, {} - {});", here, kernel_.section, counts_[cut], first));
+  define(cut, fmt::format("{} + {} % {}", first, number, here));
+  out.line(fmt::format("{} /= {};", number, here));
+  define(n - 1, number);
+  if (cut > 0) unwind(0, cut, outer);
 }
 
 void CudaKernel::init_signals(Lines& out) {
   if (kernel_.channels.empty()) return;
   helpers_.use("tw_signal");
   out.open("if (threadIdx.x == 0)");
+  for (size_t k = 0; k < kernel_.tensor_maps.size(); ++k) {
+    helpers_.use("tw_grid");
+    out.line(fmt::format("tw_prefetch_map(&map{});", k));
+  }
   for (size_t c = 0; c < kernel_.channels.size(); ++c) {
     const Channel& channel = kernel_.channels[c];
     for (int slot = 0; slot < channel.slots; ++slot) {
@@ -343,6 +479,7 @@ void CudaKernel::init_signals(Lines& out) {
 bool CudaKernel::single_thread(const Ops& list) const {
   return std::all_of(list.begin(), list.end(), [&](const MappedOp& o) {
     if (auto* l = std::get_if<MappedLoop>(&o.node)) return single_thread(l->body);
+    if (auto* l = std::get_if<Items>(&o.node)) return single_thread(l->body);
     if (auto* i = std::get_if<If>(&o.node)) return single_thread(i->then) && single_thread(i->otherwise);
     return std::holds_alternative<Define>(o.node) || std::holds_alternative<Fetch>(o.node) ||
            std::holds_alternative<Wait>(o.node) || std::holds_alternative<CopyAsync>(o.node);
@@ -368,6 +505,7 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
   if (role_is_one_thread_) {
     out.open(fmt::format("if (threadIdx.x == {})", first_thread));
     ops(r.body, out);
+    out.line("tw_grid_release();  // all is read");
     out.close();
     return;
   }
@@ -378,6 +516,15 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
                              : fmt::format("const int warp = warp_of_block - {};", first_thread / 32));
   out.line(fmt::format("const int group = warp / {};", std::max(1, r.group / 32)));
   declare_registers(r, out);
+  bool turns = false;
+  for_each_op(r.body, [&](const MappedOp& o) {
+    auto* b = std::get_if<Barrier>(&o.node);
+    turns = turns || (b && b->id == take_turn);
+  });
+  if (turns) {  // the first group has the turn
+    helpers_.use("tw_reach");
+    out.line(fmt::format("if (group == {}) tw_reach(10, {});", r.threads / r.group - 1, 2 * r.group));
+  }
   ops(r.body, out);
 }
 
@@ -401,9 +548,16 @@ std::string CudaKernel::text() {
     out.line("const unsigned local_at = tw_local_address(local);");
   }
   out.line("const int warp_of_block = __shfl_sync(0xffffffffu, (int)(threadIdx.x >> 5), 0);");
+  for (const Role& r : kernel_.roles)
+    for_each_op(r.body, [&](const MappedOp& o) {
+      if (auto* d = std::get_if<Define>(&o.node); d && d->again) varying_.insert(d->var);
+    });
   unpack_words(out);
-  decode_grid(out);
+  count_grid(out);
+  if (!kernel_.persistent) decode_grid("blockIdx.x", out);
   init_signals(out);
+  helpers_.use("tw_grid");
+  out.line("tw_grid_wait();");
   // Roles that share a group of 128 threads stand in one branch, as their registers are set together.
   const std::vector<Role>& roles = kernel_.roles;
   bool branches = false;

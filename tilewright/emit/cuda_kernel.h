@@ -35,6 +35,12 @@ struct Nest {
   int find(Sym axis) const;
 };
 
+/// Text in front of the loops of an op: what does not change in them, each value once.
+struct Front {
+  Lines lines;
+  std::map<std::string, std::string> names;  ///< by type and value
+};
+
 class CudaKernel {
  public:
   CudaKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, Helpers& helpers);
@@ -45,7 +51,9 @@ class CudaKernel {
   // cuda_kernel.cc
   void header(Lines& out);
   void unpack_words(Lines& out);
-  void decode_grid(Lines& out);
+  void count_grid(Lines& out);  ///< blocks along each axis of the grid
+  void decode_grid(const std::string& element,
+                   Lines& out);  ///< the counters of an element of the grid, by its number
   void init_signals(Lines& out);
   void role(const Role& r, int first_thread, Lines& out);
   void declare_registers(const Role& r, Lines& out);
@@ -55,6 +63,7 @@ class CudaKernel {
   void ops(const Ops& list, Lines& out);
   void op(const Ops& list, size_t k, Lines& out);
   void loop(const MappedLoop& o, Lines& out);
+  void items(const Items& o, Lines& out);
   void vote(const Vote& o, Lines& out);
   void wait(const Wait& o, Lines& out);
   void arrive(const Arrive& o, Lines& out);
@@ -68,6 +77,7 @@ class CudaKernel {
   void copy_to_local(const Copy& o, Lines& out);
   void copy_to_registers(const Copy& o, Lines& out);
   void store(const StoreOut& o, Lines& out);
+  void store_quads(const StoreOut& o, Lines& out);
   std::string element_address(Sym tensor, const std::vector<Expr>& index,
                               const Nest& nest);  ///< offset in elements, 64 bits
   /// Conditions that the element lies in the array; `slack` elements behind it as well.
@@ -133,11 +143,16 @@ class CudaKernel {
   bool role_is_one_thread_ = false;
   std::map<Sym, std::string> index_text_;  ///< index symbols bound in the op that is printed
   const Nest* nest_ = nullptr;             ///< of the op that is printed
+  Front* front_ = nullptr;                 ///< of that op, where its loops are unrolled
+  bool rare_ = false;                      ///< what is printed seldom runs: short code
+  bool near_ = false;                      ///< arguments of hyperbolic tangents are known to lie near 0
   std::map<Sym, std::string> local_text_;  ///< local pointers of the op that is printed
   std::map<Sym, std::string> replaced_;  ///< register buffers read from elsewhere (pairs that are being made)
   std::vector<std::vector<Sym>> groups_;  ///< committed groups in flight, oldest first: registers they touch
   std::vector<Sym> open_group_;
-  std::map<std::string, std::string> scalars_;
+  std::set<Sym> varying_;            ///< variables that are defined again
+  std::vector<std::string> counts_;  ///< of count_grid, for each axis
+  std::string elements_;             ///< persistent: of the grid
 };
 
 /// Prints expressions of one op.
@@ -148,8 +163,19 @@ class CudaPrinter : public CPrinter {
  protected:
   CValue symbol(Sym s) override;
   CValue read(Expr e) override;
+  CValue function(Op op, Expr argument, CValue v) override;
+  CValue comparison(Op op, Expr a, Expr b) override;
+  CValue real_of_integer(Expr e, CValue v) override;
+  bool evaluates_both(Expr yes, Expr no) const override;
 
  private:
+  /// e = steps + rest: steps are constants once the loops over registers are unrolled, rest does not change in them.
+  struct Unrolled {
+    std::string steps, rest;
+  };
+  std::optional<Unrolled> unrolled(Expr e);
+  std::string in_front(const std::string& type, const std::string& name, const std::string& value);
+
   CudaKernel& k_;
 };
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <functional>
-#include <sstream>
 
 #include "tilewright/emit/cuda_kernel.h"
 #include "tilewright/support/error.h"
@@ -349,51 +348,57 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
                          identity_text(r->reducer, buffer(r->buffer).dtype)));
     partials.push_back(p);
   }
-  Lines body, before_inner, after_inner;
-  std::vector<std::string> tanh_of;  // arguments of hyperbolic tangents
-  size_t next_partial = 0;
-  for (size_t k = first; k < last; ++k) {
-    const Element e = element_of(list[k], kernel_);
-    const Buffer& target = buffer(e.target);
-    CudaPrinter printer(*this, wide ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
-    std::string value = target.dtype == DType::boolean ? printer.boolean(e.value)
-                        : is_integer(target.dtype)     ? printer.integer(e.value)
-                                                       : printer.real(e.value);
-    const std::string offset = register_offset(target, nest);
-    if (!wide)
-      for (Expr x : tangents_in(e.value)) tanh_of.push_back(printer.real(x.arg(0)));
-    if (auto* r = std::get_if<ReduceOp>(&list[k].node)) {
-      const Partial& p = partials[next_partial++];
-      const std::string place = p.each > 1
-                                    ? fmt::format("{}[({}) * {} + {}]", p.name, offset, p.each, inner->var)
-                                    : fmt::format("{}[{}]", p.name, offset);
-      body.line(fmt::format("{} = {};", place, combine(r->reducer, place, "(" + value + ")")));
-    } else if (packed(target)) {
-      TW_CHECK(inner && inner->step == 1, fmt::format("pairs of {} are not innermost", target.sym.name()));
-      const std::string pair = names_.fresh(names_.of(target.sym) + "_pair");
-      before_inner.line(fmt::format("float {}[{}];", pair, inner->extent));
-      body.line(fmt::format("{}[{}] = {};", pair, inner->var, value));
-      std::vector<std::string> terms;  // offset without the innermost digit
-      for (const Digit& d : target.layout.digits()) {
-        if (d.axis < 0 || d.to == Digit::To::Owner || (d.stride == 1 && d.step == 1)) continue;
-        const int axis = nest.find(target.axes[d.axis]);
-        for (const DigitLoop& l : nest.loops)
-          if (l.axis == axis && l.step >= d.step && l.step * l.extent <= d.step * d.extent)
-            terms.push_back(times(l.var, d.stride * (l.step / d.step)));
+  Front front;
+  front_ = &front;
+  struct Work {
+    Lines before, body, after;  ///< in front of the innermost loop, in it, behind it
+  };
+  const auto work = [&] {
+    Work w;
+    replaced_.clear();
+    size_t next_partial = 0;
+    for (size_t k = first; k < last; ++k) {
+      const Element e = element_of(list[k], kernel_);
+      const Buffer& target = buffer(e.target);
+      CudaPrinter printer(*this, wide ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
+      std::string value = target.dtype == DType::boolean ? printer.boolean(e.value)
+                          : is_integer(target.dtype)     ? printer.integer(e.value)
+                                                         : printer.real(e.value);
+      const std::string offset = register_offset(target, nest);
+      if (auto* r = std::get_if<ReduceOp>(&list[k].node)) {
+        const Partial& p = partials[next_partial++];
+        const std::string place = p.each > 1
+                                      ? fmt::format("{}[({}) * {} + {}]", p.name, offset, p.each, inner->var)
+                                      : fmt::format("{}[{}]", p.name, offset);
+        w.body.line(fmt::format("{} = {};", place, combine(r->reducer, place, "(" + value + ")")));
+      } else if (packed(target)) {
+        TW_CHECK(inner && inner->step == 1, fmt::format("pairs of {} are not innermost", target.sym.name()));
+        const std::string pair = names_.fresh(names_.of(target.sym) + "_pair");
+        w.before.line(fmt::format("float {}[{}];", pair, inner->extent));
+        w.body.line(fmt::format("{}[{}] = {};", pair, inner->var, value));
+        std::vector<std::string> terms;  // offset without the innermost digit
+        for (const Digit& d : target.layout.digits()) {
+          if (d.axis < 0 || d.to == Digit::To::Owner || (d.stride == 1 && d.step == 1)) continue;
+          const int axis = nest.find(target.axes[d.axis]);
+          for (const DigitLoop& l : nest.loops)
+            if (l.axis == axis && l.step >= d.step && l.step * l.extent <= d.step * d.extent)
+              terms.push_back(times(l.var, d.stride * (l.step / d.step)));
+        }
+        helpers_.use(target.dtype == DType::f16 ? "tw_f16" : "tw_bf16");
+        w.after.line("#pragma unroll");
+        w.after.line(fmt::format(
+            "for (int k = 0; k < {}; ++k) {}[({}) / 2 + k] = tw_pack_{}({}[2 * k], {}[2 * k + 1]);",
+            inner->extent / 2, names_.of(target.sym), join_sum(terms), name(target.dtype), pair, pair));
+        replaced_[target.sym] =
+            load_value(target.dtype, store_value(target.dtype, fmt::format("{}[{}]", pair, inner->var)));
+      } else {
+        if (bytes(target.dtype) < 4 && is_float(target.dtype))
+          value = load_value(target.dtype, store_value(target.dtype, value));
+        w.body.line(fmt::format("{}[{}] = {};", names_.of(target.sym), offset, value));
       }
-      helpers_.use(target.dtype == DType::f16 ? "tw_f16" : "tw_bf16");
-      after_inner.line("#pragma unroll");
-      after_inner.line(fmt::format(
-          "for (int k = 0; k < {}; ++k) {}[({}) / 2 + k] = tw_pack_{}({}[2 * k], {}[2 * k + 1]);",
-          inner->extent / 2, names_.of(target.sym), join_sum(terms), name(target.dtype), pair, pair));
-      replaced_[target.sym] =
-          load_value(target.dtype, store_value(target.dtype, fmt::format("{}[{}]", pair, inner->var)));
-    } else {
-      if (bytes(target.dtype) < 4 && is_float(target.dtype))
-        value = load_value(target.dtype, store_value(target.dtype, value));
-      body.line(fmt::format("{}[{}] = {};", names_.of(target.sym), offset, value));
     }
-  }
+    return w;
+  };
   // Only coordinates that the body mentions.
   const auto declare = [&](const std::string& text) {
     Lines all;
@@ -415,28 +420,37 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
     }
     for (const std::string& line : needed) out.line(line);
   };
-  const auto loops = [&](const Lines& inside) {
+  const auto loops = [&](const Work& w) {
     open_loops(nest, 0, outer_loops, out);
-    out.append(before_inner);
+    out.append(w.before);
     if (inner) open_loops(nest, outer_loops, outer_loops + 1, out);
-    declare(inside.text());
-    out.append(inside);
+    declare(w.body.text());
+    out.append(w.body);
     if (inner) close_loops(nest, outer_loops, outer_loops + 1, out);
-    out.append(after_inner);
+    out.append(w.after);
     close_loops(nest, 0, outer_loops, out);
   };
-  if (tanh_of.empty() || !inner) {
-    loops(body);
+  std::vector<std::string> tangents;  // arguments
+  for (size_t k = first; k < last && !wide && inner; ++k)
+    for (Expr x : tangents_in(element_of(list[k], kernel_).value))
+      tangents.push_back(CudaPrinter(*this, 32, 32).real(x.arg(0)));
+  const Work anywhere = work();
+  if (tangents.empty()) {
+    out.append(front.lines);
+    loops(anywhere);
   } else {
     // Hyperbolic tangents by a polynomial where all arguments of the thread are near 0, without a branch for each.
-    helpers_.use("tw_tanh_near");
+    near_ = true;
+    const Work near = work();
+    near_ = false;
+    out.append(front.lines);
     const std::string most = names_.fresh("most");
     constexpr int chains = 4;
     std::string turn;
     for (const DigitLoop& l : nest.loops) turn += (turn.empty() ? "" : " + ") + l.var;
     out.line(fmt::format("float {}[{}] = {{}};", most, chains));
     Lines test;
-    for (const std::string& x : tanh_of)
+    for (const std::string& x : tangents)
       test.line(
           fmt::format("{0}[({1}) % {2}] = fmaxf({0}[({1}) % {2}], fabsf({3}));", most, turn, chains, x));
     open_loops(nest, 0, nest.loops.size(), out);
@@ -445,17 +459,12 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
     close_loops(nest, 0, nest.loops.size(), out);
     out.open(fmt::format(
         "if (__builtin_expect(fmaxf(fmaxf({0}[0], {0}[1]), fmaxf({0}[2], {0}[3])) > 1.0f, 0))", most));
-    loops(body);
+    loops(anywhere);
     out.chain("else");
-    Lines near;
-    std::string text = body.text();
-    for (size_t at = 0; (at = text.find("tw_tanh(", at)) != std::string::npos; at += 13)
-      text.replace(at, 8, "tw_tanh_near(");
-    std::istringstream split(text);
-    for (std::string line; std::getline(split, line);) near.line(line);
     loops(near);
     out.close();
   }
+  front_ = nullptr;
   for (const Partial& p : partials) {
     std::vector<std::string> terms;
     for (int64_t k = 0; k < p.each; ++k)

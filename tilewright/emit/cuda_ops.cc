@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tilewright/emit/cuda_kernel.h"
+#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda_text {
@@ -46,11 +48,16 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
   index_text_.clear();
   if (!o.comment.empty()) out.line("// " + o.comment);
   if (auto* x = std::get_if<Define>(&o.node))
-    out.line(fmt::format("const int {} = {};", names_.of(x->var), constant_int(x->value)));
+    out.line(fmt::format("{}{} = {};",
+                         x->again                 ? ""
+                         : varying_.count(x->var) ? "int "
+                                                  : "const int ",
+                         names_.of(x->var), constant_int(x->value)));
   if (auto* x = std::get_if<Fetch>(&o.node))
     out.line(fmt::format("const int {} = (int){}[{}];", names_.of(x->var), names_.of(x->tensor),
                          element_address(x->tensor, x->index, Nest{})));
   if (auto* x = std::get_if<MappedLoop>(&o.node)) loop(*x, out);
+  if (auto* x = std::get_if<Items>(&o.node)) items(*x, out);
   if (auto* x = std::get_if<If>(&o.node)) {
     out.open(fmt::format("if ({})", scalar_bool(x->condition)));
     ops(x->then, out);
@@ -99,13 +106,37 @@ void CudaKernel::loop(const MappedLoop& o, Lines& out) {
   out.close();
 }
 
+void CudaKernel::items(const Items& o, Lines& out) {
+  const std::string& v = names_.of(o.ordinal);
+  const std::string element = names_.fresh("element");
+  out.line("#pragma unroll 1");
+  out.open(fmt::format("for (int {0} = 0;; ++{0})", v));
+  // item_number() of map/mapped.h
+  out.line(fmt::format(
+      "const int {0} = {1} * (int)gridDim.x + (int)({1} & 1 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);",
+      element, v));
+  out.line(fmt::format("if ({} >= {}) break;", element, elements_));
+  decode_grid(element, out);
+  ops(o.body, out);
+  out.close();
+}
+
 std::string CudaKernel::barrier_arguments(Scope scope) const {
   // Named barriers: 0 the block, 1 … 7 the groups of the computing role, 8 + role a whole role.
   if (scope == Scope::Group) return fmt::format("1 + group, {}", role_->group);
   return fmt::format("{}, {}", 8 + role_index_, role_->threads);
 }
 
-void CudaKernel::barrier(int, Scope scope, Lines& out) {
+void CudaKernel::barrier(int id, Scope scope, Lines& out) {
+  // Named barriers 10 … 13: the turn of a group, which those of the group and of the one before it reach.
+  if (id == take_turn || id == pass_turn) {
+    const int groups = role_->threads / role_->group;
+    helpers_.use(id == take_turn ? "tw_barrier" : "tw_reach");
+    out.line(id == take_turn
+                 ? fmt::format("tw_barrier(10 + group, {});", 2 * role_->group)
+                 : fmt::format("tw_reach(group == {} ? 10 : 11 + group, {});", groups - 1, 2 * role_->group));
+    return;
+  }
   switch (scope) {
     case Scope::Thread: return;
     case Scope::Warp: out.line("__syncwarp();"); return;
@@ -122,7 +153,6 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
   const std::string flag = names_.fresh("vote");
   out.line(fmt::format("bool {} = false;", flag));
   if (const Buffer* scanned = finite_test(kernel_, o)) {
-    helpers_.use("tw_nonfinite");
     index_text_.clear();
     const std::string data = names_.fresh("scanned");
     const int threads = o.scope == Scope::Group ? role_->group : o.scope == Scope::Warp ? 32 : role_->threads;
@@ -130,17 +160,18 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
                                   ? fmt::format("thread & {}", role_->group - 1)
                               : o.scope == Scope::Warp ? "lane"
                                                        : "thread";
-    const char* exponent = scanned->dtype == DType::f16 ? "0x7c00u" : "0x7f80u";
+    const std::string see = helpers_.use(scanned->dtype == DType::f16 ? "tw_seen_f16" : "tw_seen_bf16");
+    const std::string seen = names_.fresh("seen");
     out.line(fmt::format("const uint4* const {} = (const uint4*){};", data, local_pointer(*scanned, o.uses)));
-    out.line("#pragma unroll 4");
+    out.line(fmt::format("uint4 {} = make_uint4(0, 0, 0, 0);", seen));
+    out.line("#pragma unroll 8");
     out.open(
         fmt::format("for (int k = {}; k < {}; k += {})", first, scanned->layout.elements() / 8, threads));
     out.line(fmt::format("const uint4 w = {}[k];", data));
-    out.line(
-        fmt::format("{0} |= tw_nonfinite(w.x, {1}) | tw_nonfinite(w.y, {1}) | tw_nonfinite(w.z, {1}) | "
-                    "tw_nonfinite(w.w, {1});",
-                    flag, exponent));
+    for (const char* part : {"x", "y", "z", "w"})
+      out.line(fmt::format("{0}.{1} = {2}({0}.{1}, w.{1});", seen, part, see));
     out.close();
+    out.line(fmt::format("{0} = (({1}.x | {1}.y | {1}.z | {1}.w) & 0x7fff7fffu) != 0;", flag, seen));
   } else {
     std::vector<Sym> buffers = tiles_in(o.condition);
     const Nest nest = nest_of(o.frame, o.axes, buffers, o.uses);
@@ -166,7 +197,9 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
   }
   // A vote is about a rare case: a repair, a slow path.
   out.open(fmt::format("if (__builtin_expect({}, 0))", any));
+  const bool outside = std::exchange(rare_, true);
   ops(o.then, out);
+  rare_ = outside;
   if (!o.otherwise.empty()) {
     out.chain("else");
     ops(o.otherwise, out);

@@ -151,7 +151,8 @@ void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
       }
     }
     // Four steps at a time let neighbouring operands be read as one vector.
-    out.line(elements <= 64 && known % 4 == 0 && known > 0 ? "#pragma unroll 4" : "#pragma unroll 1");
+    out.line(elements <= 64 && known % 4 == 0 && known > 0 && !rare_ ? "#pragma unroll 4"
+                                                                     : "#pragma unroll 1");
     out.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", a.sequential, extent));
   }
   bind(o.frame);

@@ -105,6 +105,10 @@ const std::vector<Helper>& library() {
        {},
        "__device__ __forceinline__ double tw_nan64() { return __longlong_as_double(0x7ff8000000000000ll); "
        "}\n"},
+      {"tw_select", {}, R"(// Both are evaluated: no branch.
+__device__ __forceinline__ float tw_select(bool c, float a, float b) { return c ? a : b; }
+__device__ __forceinline__ double tw_select(bool c, double a, double b) { return c ? a : b; }
+)"},
       {"tw_exp2", {}, R"(__device__ __forceinline__ float tw_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -149,11 +153,11 @@ __device__ __forceinline__ float tw_tanh_near(float x) {
 }
 )"},
       {"tw_tanh",
-       {"tw_exp", "tw_tanh_near"},
+       {"tw_exp", "tw_tanh_near", "tw_select"},
        R"(// 1 - 2 / (1 + exp(2 x)): two units of the special function unit; absolute error below 2e-7. Small arguments by a polynomial.
 __device__ __forceinline__ float tw_tanh(float x) {
   const float large = 1.0f - __fdividef(2.0f, 1.0f + tw_exp(2.0f * x));
-  return fabsf(x) < 0.5f ? tw_tanh_near(x) : large;
+  return tw_select(fabsf(x) < 0.5f, tw_tanh_near(x), large);
 }
 )"},
       {"tw_max", {}, R"(// NaN propagates.
@@ -264,8 +268,21 @@ __device__ __forceinline__ void tw_wait(unsigned signal, unsigned parity) {
       : "memory");
 }
 )"},
+      {"tw_grid", {}, R"(// Until kernels in front have ended and what they wrote is visible; this kernel may have been started before.
+__device__ __forceinline__ void tw_grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Kernels behind may be started once every block has come here.
+__device__ __forceinline__ void tw_grid_release() { asm volatile("griddepcontrol.launch_dependents;"); }
+__device__ __forceinline__ void tw_prefetch_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+)"},
       {"tw_barrier", {}, R"(__device__ __forceinline__ void tw_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+)"},
+      {"tw_reach", {}, R"(// Counts as an arrival at a barrier that others wait at.
+__device__ __forceinline__ void tw_reach(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 )"},
       {"tw_any", {}, R"(// True in all threads of the barrier when it is in one.
@@ -351,14 +368,32 @@ template <int pending> __device__ __forceinline__ void tw_copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 )"},
+      {"tw_gather_quad", {}, R"(// Of four lanes each holds word k of its own for each of four blocks; lane t ends with all words of block t, in the order of the lanes.
+__device__ __forceinline__ void tw_gather_quad(unsigned (&w)[4], int lane) {
+  const bool high = lane & 2, odd = lane & 1;
+  const unsigned a0 = high ? w[2] : w[0], a1 = high ? w[3] : w[1];
+  const unsigned b0 = __shfl_xor_sync(0xffffffffu, high ? w[0] : w[2], 2), b1 = __shfl_xor_sync(0xffffffffu, high ? w[1] : w[3], 2);
+  const unsigned a = odd ? a1 : a0, b = odd ? b1 : b0;
+  const unsigned c = __shfl_xor_sync(0xffffffffu, odd ? a0 : a1, 1), d = __shfl_xor_sync(0xffffffffu, odd ? b0 : b1, 1);
+  const unsigned near0 = odd ? c : a, near1 = odd ? a : c, far0 = odd ? d : b, far1 = odd ? b : d;
+  w[0] = high ? far0 : near0, w[1] = high ? far1 : near1, w[2] = high ? near0 : far0, w[3] = high ? near1 : far1;
+}
+)"},
       {"tw_swizzle", {}, R"(// Bank swizzle of an offset in elements.
 template <int bits, int base, int shift> __device__ __forceinline__ int tw_swizzle(int offset) {
   return offset ^ (((offset >> (base + shift)) & ((1 << bits) - 1)) << base);
 }
 )"},
-      {"tw_nonfinite", {}, R"(// Whether one of two packed numbers has all bits of its exponent set.
-__device__ __forceinline__ bool tw_nonfinite(unsigned pair, unsigned exponent) {
-  return (pair & exponent) == exponent || (pair & (exponent << 16)) == exponent << 16;
+      {"tw_seen_f16", {}, R"(// 0 · x onto what was seen: 0 until one of two packed numbers is not finite, NaN from then on.
+__device__ __forceinline__ unsigned tw_seen_f16(unsigned seen, unsigned pair) {
+  asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0u));
+  return seen;
+}
+)"},
+      {"tw_seen_bf16", {}, R"(// 0 · x onto what was seen: 0 until one of two packed numbers is not finite, NaN from then on.
+__device__ __forceinline__ unsigned tw_seen_bf16(unsigned seen, unsigned pair) {
+  asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0u));
+  return seen;
 }
 )"},
   };

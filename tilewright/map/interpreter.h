@@ -36,6 +36,7 @@ struct Adversary {
     Eager,
     Lazy
   } mode = Mode::Random;  ///< Lazy: completions at the last legal moment; Eager: at once
+  int64_t blocks = 0;  ///< how many of a persistent kernel run at once; 0: one for three elements of the grid
 };
 
 /// Interprets all kernels, their blocks shared out between `threads` threads (at least 1); results and faults do not depend on

@@ -130,30 +130,25 @@ Runner::Runner(Environment& env, const MappedKernel& kernel, int kernel_number, 
     TW_CHECK(env_.scalars.has(slot), fmt::format("the size of {} is not known", a.index.name()));
     int64_t size = int64_t(env_.scalars.value[slot]);
     counts_.push_back((size + a.block - 1) / a.block);
-    blocks_ *= counts_.back();
+    elements_ *= counts_.back();
   }
+  blocks_ = elements_;
+  if (kernel_.persistent)
+    blocks_ = std::min(elements_, adversary_.blocks > 0 ? adversary_.blocks : (elements_ + 2) / 3);
 }
 
 Runner::~Runner() = default;
 
 void Runner::run_block(int64_t number) {
-  std::vector<int64_t> counters(counts_.size());
-  int64_t rest = number;
-  for (size_t a = counts_.size(); a-- > 0;) {
-    counters[a] = rest % counts_[a];
-    rest /= counts_[a];
-  }
-  if (kernel_.heaviest_first && !counts_.empty()) counters.back() = counts_.back() - 1 - counters.back();
   random_.seed((adversary_.seed * 0x9e3779b97f4a7c15u + uint64_t(kernel_number_)) * 0x9e3779b97f4a7c15u +
                uint64_t(number));
-  start_block(number, counters);
+  start_block(number);
   run_roles();
   end_block();
 }
 
-void Runner::start_block(int64_t number, const std::vector<int64_t>& counters) {
-  tag_ = (int64_t(kernel_number_ + 1) << 32) | (number + 1);
-  Scalars scalars = env_.scalars;
+std::string Runner::set_counters(Scalars& scalars, int64_t element) const {
+  const std::vector<int64_t> counters = grid_counters(kernel_, counts_, element);
   std::vector<std::string> where;
   for (size_t a = 0; a < kernel_.grid.size(); ++a) {
     const KernelAxis& axis = kernel_.grid[a];
@@ -161,8 +156,15 @@ void Runner::start_block(int64_t number, const std::vector<int64_t>& counters) {
     scalars.set(env_.symbols.slot(axis.index), double(counters[a] * axis.block));
     where.push_back(fmt::format("{} = {}", axis.index.name(), counters[a] * axis.block));
   }
+  return where.empty() ? "" : fmt::format(" ({})", fmt::join(where, ", "));
+}
+
+void Runner::start_block(int64_t number) {
+  block_ = number;
+  tag_ = (int64_t(kernel_number_ + 1) << 32) | (number + 1);
+  Scalars scalars = env_.scalars;
   block_text_ = fmt::format("{}", number);
-  if (!where.empty()) block_text_ += fmt::format(" ({})", fmt::join(where, ", "));
+  if (!kernel_.persistent) block_text_ += set_counters(scalars, number);
 
   for (Storage& s : storages_) {
     std::fill(s.data.begin(), s.data.end(), unwritten());
@@ -294,6 +296,12 @@ bool Runner::next_op(RoleState& r) {
       r.scalars.set(env_.symbols.slot(b.loop->var), double(b.counter));
       continue;
     }
+    if (b.items && item_number(b.counter + 1, block_, blocks_) < elements_) {
+      ++b.counter;
+      b.next = 0;
+      begin_item(r, *b.items, b.counter);
+      continue;
+    }
     if (b.vote && b.otherwise) {
       b.otherwise = false;
       b.ops = &b.vote->otherwise;
@@ -406,6 +414,27 @@ void Runner::execute(RoleState& r, const MappedLoop& op) {
   r.stack.push_back({.ops = &op.body, .loop = &op, .counter = lo, .end = hi});
 }
 
+void Runner::begin_item(RoleState& r, const Items& op, int64_t ordinal) {
+  r.scalars.set(env_.symbols.slot(op.ordinal), double(ordinal));
+  set_counters(r.scalars, item_number(ordinal, block_, blocks_));
+  for (const BufferState& b :
+       buffers_) {  // nothing is handed from one element of the grid to the next in registers
+    if (b.spec->space != Space::Registers || b.spec->role != r.index) continue;
+    Storage& s = storages_[size_t(b.storage)];
+    if (s.in_flight_d > 0 || s.in_flight_a > 0)
+      fault(Kind::InFlight, r,
+            fmt::format("an element of the grid ends while a product uses {}", b.spec->sym.name()));
+    std::fill(s.data.begin(), s.data.end(), unwritten());
+  }
+}
+
+void Runner::execute(RoleState& r, const Items& op) {
+  TW_CHECK(kernel_.persistent, "a block of a kernel that is not persistent has one element of the grid");
+  if (item_number(0, block_, blocks_) >= elements_) return;
+  begin_item(r, op, 0);
+  r.stack.push_back({.ops = &op.body, .items = &op});
+}
+
 void Runner::execute(RoleState& r, const If& op) {
   r.stack.push_back({.ops = scalar(r, op.condition) != 0 ? &op.then : &op.otherwise});
 }
@@ -438,8 +467,14 @@ std::string Runner::slot_name(const Buffer& b, int64_t slot) const {
 
 void Runner::fault(Kind kind, const RoleState& r, const std::string& what) {
   std::string loops;
-  for (const Body& b : r.stack)
+  for (const Body& b : r.stack) {
     if (b.loop) loops += fmt::format(", {} = {}", b.loop->var.name(), b.counter);
+    if (b.items) {
+      Scalars scalars = r.scalars;
+      loops += fmt::format(", element {} of the grid{}", b.counter,
+                           set_counters(scalars, item_number(b.counter, block_, blocks_)));
+    }
+  }
   throw MappedFault(
       kind, fmt::format("{}: kernel {}, block {}, role {}{}, op `{}`: {}", name(kind), kernel_.name,
                         block_text_, r.spec->name, loops, r.node ? print(kernel_, *r.node) : "", what));

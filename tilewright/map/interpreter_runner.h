@@ -23,14 +23,16 @@ class Runner {
  public:
   Runner(Environment& env, const MappedKernel& kernel, int kernel_number, const Adversary& adversary);
   ~Runner();
-  int64_t blocks() const { return blocks_; }  ///< of the launch
+  int64_t blocks() const { return blocks_; }  ///< that are launched
   /// Interprets one block. What it does depends on the adversary and `number` alone, so blocks may be shared out
   /// between runners in threads of their own.
   void run_block(int64_t number);
 
  private:
   // interpreter_runner.cc: blocks, roles, control flow
-  void start_block(int64_t number, const std::vector<int64_t>& counters);
+  void start_block(int64_t number);
+  std::string set_counters(Scalars& scalars, int64_t element) const;  ///< of the grid; their text
+  void begin_item(RoleState& r, const Items& op, int64_t ordinal);
   void run_roles();
   void end_block();
   bool step(RoleState& r);  ///< executes one op; false: it must wait
@@ -47,6 +49,7 @@ class Runner {
   void execute(RoleState& r, const Define& op);
   void execute(RoleState& r, const Fetch& op);
   void execute(RoleState& r, const MappedLoop& op);
+  void execute(RoleState& r, const Items& op);
   void execute(RoleState& r, const If& op);
   void execute(RoleState& r, const Vote& op);
   void execute(RoleState& r, const Fail& op);
@@ -177,7 +180,9 @@ class Runner {
   bool racy_ = true;             ///< false: one thread and nothing asynchronous
   int64_t tag_ = 0;              ///< of the running block
   std::vector<int64_t> counts_;  ///< blocks along each axis of the grid
-  int64_t blocks_ = 1;
+  int64_t elements_ = 1;         ///< of the grid
+  int64_t blocks_ = 1;           ///< that are launched
+  int64_t block_ = 0;            ///< the running one
   std::string block_text_;
   uint64_t next_id_ = 1;
   Points one_point_;

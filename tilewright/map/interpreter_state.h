@@ -168,7 +168,8 @@ struct Body {
   const Ops* ops = nullptr;
   size_t next = 0;
   const MappedLoop* loop = nullptr;
-  int64_t counter = 0, end = 0;
+  const Items* items = nullptr;
+  int64_t counter = 0, end = 0;  ///< of loop; ordinal of items
   const Vote* vote = nullptr;
   std::vector<uint8_t> mask_before, mask_otherwise;  ///< vote: owners outside, owners of its second branch
   Scope level_before = Scope::Block;

@@ -78,6 +78,41 @@ int MappedKernel::threads() const {
   return n;
 }
 
+std::vector<int64_t> grid_counters(const MappedKernel& k, const std::vector<int64_t>& counts,
+                                   int64_t number) {
+  const size_t n = counts.size();
+  std::vector<int64_t> counters(n);
+  size_t cut = 0;
+  while (cut < n && !(k.sectioned && k.grid[cut].index == k.sectioned)) ++cut;
+  const auto take = [&](size_t axis, int64_t count) {
+    counters[axis] = number % count;
+    number /= count;
+  };
+  if (cut >= n) {
+    for (size_t a = n; a-- > 0;) take(a, counts[a]);
+  } else {
+    TW_CHECK(cut + 1 < n && k.section > 0, fmt::format("kernel {} has no blocks to share a section", k.name));
+    int64_t beside = 1;  // elements for each block of the section
+    for (size_t a = cut + 1; a < n; ++a) beside *= counts[a];
+    const int64_t whole = counts[cut] * beside, section = std::min(k.section, counts[cut]);
+    int64_t outer = number / whole;
+    const int64_t first = number % whole / (section * beside) * section;
+    number = number % whole - first * beside;
+    for (size_t a = n - 1; a-- > cut + 1;) take(a, counts[a]);
+    take(cut, std::min(section, counts[cut] - first));
+    counters[cut] += first;
+    counters[n - 1] = number;
+    number = outer;
+    for (size_t a = cut; a-- > 0;) take(a, counts[a]);
+  }
+  if (k.heaviest_first && n > 0) counters.back() = counts.back() - 1 - counters.back();
+  return counters;
+}
+
+int64_t item_number(int64_t ordinal, int64_t block, int64_t blocks) {
+  return ordinal * blocks + (ordinal % 2 == 0 ? block : blocks - 1 - block);
+}
+
 Expr element_offset(const std::vector<Dim>& dims, const std::vector<Expr>& index,
                     const std::vector<Sym>& strides) {
   TW_CHECK(strides.size() == dims.size(), "one stride for each memory dimension");

@@ -78,10 +78,11 @@ struct Use {
 struct MappedOp;
 using Ops = std::vector<MappedOp>;
 
-/// Computes a scalar once (loop bounds, origins), the same in all threads.
+/// Computes a scalar (loop bounds, origins), the same in all threads. `again`: a variable that was defined outside of the loop around takes a new value.
 struct Define {
   Sym var;
   Expr value;
+  bool again = false;
 };
 /// var = tensor[index], an integer of a workspace, the same in all threads.
 struct Fetch {
@@ -92,6 +93,12 @@ struct Fetch {
 struct MappedLoop {
   Sym var;
   Expr lo, hi;
+  Ops body;
+};
+/// In a persistent kernel: the body runs for each element of the grid that the block takes, with the counters of that element; `ordinal` counts them from 0.
+/// Each role runs through them by itself.
+struct Items {
+  Sym ordinal;
   Ops body;
 };
 struct If {
@@ -235,14 +242,14 @@ struct RankOp {
 // One list generates dispatch.
 // clang-format off
 #define TW_MAPPED_OPS(X)                                                                        \
-  X(Define) X(Fetch) X(MappedLoop) X(If) X(Vote) X(Fail)                                        \
+  X(Define) X(Fetch) X(MappedLoop) X(Items) X(If) X(Vote) X(Fail)                               \
   X(Wait) X(Arrive) X(CopyAsync) X(Copy) X(StoreOut) X(StoreAsync) X(BulkWait)                  \
   X(Mma) X(MmaFence) X(Commit) X(WaitGroup) X(CopyCommit) X(CopyWait) X(ProxyFence) X(Barrier)  \
   X(MapOp) X(ReduceOp) X(RankOp)
 // clang-format on
 
 struct MappedOp {
-  std::variant<Define, Fetch, MappedLoop, If, Vote, Fail, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,
+  std::variant<Define, Fetch, MappedLoop, Items, If, Vote, Fail, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,
                BulkWait, Mma, MmaFence, Commit, WaitGroup, CopyCommit, CopyWait, ProxyFence, Barrier, MapOp,
                ReduceOp, RankOp>
       node;
@@ -253,6 +260,7 @@ struct MappedOp {
 template <class Op, class F>
 void for_each_body(Op& op, const F& f) {
   if (auto* x = std::get_if<MappedLoop>(&op.node)) f(x->body);
+  if (auto* x = std::get_if<Items>(&op.node)) f(x->body);
   if (auto* x = std::get_if<If>(&op.node)) f(x->then), f(x->otherwise);
   if (auto* x = std::get_if<Vote>(&op.node)) f(x->then), f(x->otherwise);
 }
@@ -305,8 +313,13 @@ struct LayoutGuard {
 
 struct MappedKernel {
   std::string name;
-  std::vector<KernelAxis> grid;  ///< outermost first; block number decodes into the counters
-  bool heaviest_first = false;
+  std::vector<KernelAxis>
+      grid;  ///< outermost first; an element's number decodes into the counters (grid_counters)
+  bool heaviest_first = false;  ///< the last axis is taken from its end
+  Sym sectioned;  ///< grid axis, not the last, that is taken `section` blocks at a time (null: none)
+  int64_t section = 0;
+  bool persistent =
+      false;  ///< blocks take elements of the grid in turn (Items); else there is a block for each
   std::vector<Sym>
       at_least_one;  ///< grid axes that have a block even when they are empty, because an array without the axis is stored
   std::vector<Buffer> buffers;
@@ -324,6 +337,13 @@ struct MappedKernel {
   int64_t signal_offset(int channel) const;
   int threads() const;
 };
+
+/// Counters of element `number` of the grid; `counts`: blocks along each axis. The last axis varies fastest. Axes from `sectioned` on are taken section by section: in a
+/// section the last axis varies slowest, and of the others, the section's blocks among them, the last varies fastest.
+std::vector<int64_t> grid_counters(const MappedKernel& k, const std::vector<int64_t>& counts, int64_t number);
+/// The element that a block of a persistent kernel takes as its `ordinal`th. Blocks take turns forth and back, so that where elements grow lighter each gets as much;
+/// once the number is beyond the grid the block is through.
+int64_t item_number(int64_t ordinal, int64_t block, int64_t blocks);
 
 /// A test made as a kernel runs: of an index of `tensor` along one of its axes, or of the divisor of an integer.
 struct RunCheck {

@@ -106,13 +106,16 @@ std::string map_name(const MappedKernel& k, int t) {
 struct OpText {
   const MappedKernel& k;
   std::string operator()(const Define& o) const {
-    return fmt::format("{} = {}", o.var.name(), text(o.value));
+    return fmt::format("{} {} {}", o.var.name(), o.again ? "<-" : "=", text(o.value));
   }
   std::string operator()(const Fetch& o) const {
     return fmt::format("{} = {}", o.var.name(), text(read(o.tensor, o.index)));
   }
   std::string operator()(const MappedLoop& o) const {
     return fmt::format("for {} in [{}, {})", o.var.name(), text(o.lo), text(o.hi));
+  }
+  std::string operator()(const Items& o) const {
+    return fmt::format("for the block's elements of the grid, {} counts them", o.ordinal.name());
   }
   std::string operator()(const If& o) const { return fmt::format("if {}", text(o.condition)); }
   std::string operator()(const Vote& o) const {
@@ -198,6 +201,7 @@ void print_ops(const MappedKernel& k, const Ops& ops, int depth, std::string& ou
       body(otherwise);
     };
     if (auto* loop = std::get_if<MappedLoop>(&op.node)) body(loop->body);
+    if (auto* items = std::get_if<Items>(&op.node)) body(items->body);
     if (auto* cond = std::get_if<If>(&op.node)) branches(cond->then, cond->otherwise);
     if (auto* vote = std::get_if<Vote>(&op.node)) branches(vote->then, vote->otherwise);
   }
@@ -231,8 +235,10 @@ std::string print_map(const TensorMap& t) {
 }
 
 void print_kernel(const MappedKernel& k, std::string& out) {
-  out += fmt::format("kernel {}{}: {} threads, {} local bytes\n", k.name,
-                     k.heaviest_first ? ", heaviest first" : "", k.threads(), k.local_bytes());
+  out += fmt::format("kernel {}{}{}{}: {} threads, {} local bytes\n", k.name,
+                     k.heaviest_first ? ", heaviest first" : "", k.persistent ? ", persistent" : "",
+                     k.sectioned ? fmt::format(", sections of {} of {}", k.section, k.sectioned.name()) : "",
+                     k.threads(), k.local_bytes());
   for (const KernelAxis& a : k.grid) {
     out += fmt::format("  grid {} {}={}", name(a.kind), a.index.name(), a.block);
     if (a.piece != a.block) out += fmt::format("/{}", a.piece);

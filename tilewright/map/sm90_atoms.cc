@@ -43,6 +43,7 @@ std::vector<Atom> make_sm90_table() {
       {.name = "copy.vector", .kind = Kind::Copy, .cost = 1});  // 16 bytes a thread and instruction
   table.push_back({.name = "store.plain", .kind = Kind::Store, .cost = 1});
   table.push_back({.name = "store.vector", .kind = Kind::Store, .cost = 1});
+  table.push_back({.name = "store.quad", .kind = Kind::Store, .cost = 1});
   // Shared -> memory by the bulk copy engine, through a tensor map; reads shared memory through the asynchronous proxy.
   table.push_back({.name = "store.bulk",
                    .kind = Kind::Store,

@@ -19,6 +19,15 @@ const char* name(Guard g) {
   return "";
 }
 
+const char* name(GridBy g) {
+  switch (g) {
+    case GridBy::None: return "none";
+    case GridBy::Blocks: return "blocks";
+    case GridBy::Persistent: return "persistent";
+  }
+  return "";
+}
+
 const char* name(BoundsBy b) {
   switch (b) {
     case BoundsBy::None: return "none";
@@ -92,6 +101,10 @@ std::string print(const Program&, const Plan& plan) {
   clause(fmt::format("roles {}+{}", plan.loaders, plan.computers));
   clause(fmt::format("guard {}", name(plan.guard)));
   if (plan.bounds != BoundsBy::None) clause(fmt::format("bounds {}", name(plan.bounds)));
+  if (plan.grid != GridBy::None)
+    clause(
+        fmt::format("grid {}{}", name(plan.grid),
+                    plan.section_axis ? fmt::format(", {}/{}", plan.section_axis.name(), plan.section) : ""));
   return text;
 }
 
@@ -194,6 +207,23 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan,
   if (plan.bounds != BoundsBy::None && plan.resident)
     fail("bounds", "a resident axis has one chunk, which is always visited",
          "drop `bounds` or write `stream` for `resident`");
+  if (plan.grid == GridBy::Persistent && plan.loaders == 0)
+    fail("grid",
+         "grid persistent: without a loading group nothing is read ahead for the next element of the grid",
+         "write `roles 1+2`, or `grid blocks`");
+  if (plan.section_axis) {
+    if (!contains(seen, plan.section_axis))
+      fail("grid",
+           fmt::format("`{}` is not grouped, so it has no blocks to take in sections",
+                       plan.section_axis.name()),
+           "name an axis of `group`");
+    if (seen.back() == plan.section_axis)
+      fail("grid",
+           fmt::format("`{}` is the last axis of the grid: no blocks of another axis could share a section",
+                       plan.section_axis.name()),
+           "name an axis before it, or drop the section");
+    if (plan.section < 1) fail("grid", "a section holds at least one block", "use a positive number");
+  }
   if (plan.guard != Guard::Always) {
     for (const Pass& pass : d.passes)
       for (const Point& point : pass.state.points) {

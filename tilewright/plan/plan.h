@@ -11,6 +11,8 @@
 //   stages N        ring slots for streamed operands
 //   roles L+C       L loading and C computing groups (warpgroups on a GPU; 0+1 on a CPU)
 //   guard always|moved|threshold|speculative
+//   grid blocks|persistent [, a/N]   a block for each element of the grid, or as many as run at once, which take elements in turn; N blocks of axis a share
+//                                    what they read (sections)
 //   bounds host|tested   where a mask reads arrays: chunks to visit found on the host before the launch, or every chunk tested
 #pragma once
 #include <functional>
@@ -38,6 +40,10 @@ const char* name(Guard g);
 enum class BoundsBy : uint8_t { None, Host, Tested };
 const char* name(BoundsBy b);
 
+/// How a GPU runs the grid: a block for each element, or as many blocks as run at once, each of which takes elements in turn. None: blocks, unsaid.
+enum class GridBy : uint8_t { None, Blocks, Persistent };
+const char* name(GridBy g);
+
 struct Plan {
   std::vector<Cut> group;  ///< grid axes, outermost first
   Sym stream;              ///< streamed axis
@@ -50,6 +56,10 @@ struct Plan {
   int loaders = 0, computers = 1;
   Guard guard = Guard::Always;
   BoundsBy bounds = BoundsBy::None;
+  GridBy grid = GridBy::None;
+  /// Blocks of this axis are taken `section` at a time: all blocks of the axes behind it meet one section before the next begins (null: they are not).
+  Sym section_axis;
+  int64_t section = 0;
   bool operator==(const Plan&) const = default;
 };
 

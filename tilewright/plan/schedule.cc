@@ -20,8 +20,8 @@ struct Token {
   Span span;
 };
 
-const std::vector<std::string> kClauses = {"group",  "stream", "resident", "split", "keep",
-                                           "stages", "roles",  "guard",    "bounds"};
+const std::vector<std::string> kClauses = {"group",  "stream", "resident", "split",  "keep",
+                                           "stages", "roles",  "guard",    "bounds", "grid"};
 
 class ScheduleParser {
  public:
@@ -44,6 +44,9 @@ class ScheduleParser {
            "write one, such as `stream j=128`, or give no schedule for the default plans");
     // What a default says of a stream does not hold for a resident axis.
     if (plan_.resident && !clauses_.count("bounds")) plan_.bounds = BoundsBy::None;
+    // Nor does what it says of a grid without a loading group.
+    if (plan_.grid == GridBy::Persistent && plan_.loaders == 0 && !clauses_.count("grid"))
+      plan_.grid = GridBy::Blocks;
     // How the stream is cut is said as a whole.
     if ((plan_.resident || clauses_.count("stream")) && !clauses_.count("split")) plan_.split = 0;
     check_plan(p_, d_, plan_, [&](const std::string& clause) {
@@ -170,7 +173,8 @@ class ScheduleParser {
 
   void clause() {
     const Token head = word(
-        "a clause", "`group`, `stream`, `resident`, `split`, `keep`, `stages`, `roles`, `guard` or `bounds`");
+        "a clause",
+        "`group`, `stream`, `resident`, `split`, `keep`, `stages`, `roles`, `guard`, `bounds` or `grid`");
     if (std::find(kClauses.begin(), kClauses.end(), head.text) == kClauses.end()) {
       const std::string near = nearest_name(head.text, kClauses);
       fail(head.span, fmt::format("no clause begins with `{}`", head.text),
@@ -208,6 +212,8 @@ class ScheduleParser {
           return;
         }
       fail(t.span, fmt::format("no way to bound masks is called `{}`", t.text), "choose host or tested");
+    } else if (head.text == "grid") {
+      grid();
     } else {
       const Token t = word("a policy", "`guard always`, `moved`, `threshold` or `speculative`");
       for (Guard g : {Guard::Always, Guard::Moved, Guard::Threshold, Guard::Speculative})
@@ -218,6 +224,23 @@ class ScheduleParser {
       fail(t.span, fmt::format("no guard policy is called `{}`", t.text),
            "choose always, moved, threshold or speculative");
     }
+  }
+
+  void grid() {
+    const char* form = "`grid persistent` or `grid blocks, i/8`";
+    const Token t = word("how the grid is run", form);
+    const GridBy kinds[] = {GridBy::Blocks, GridBy::Persistent};
+    const auto kind =
+        std::find_if(std::begin(kinds), std::end(kinds), [&](GridBy g) { return t.text == name(g); });
+    if (kind == std::end(kinds))
+      fail(t.span, fmt::format("no way to run a grid is called `{}`", t.text), "choose blocks or persistent");
+    plan_.grid = *kind;
+    plan_.section_axis = Sym();
+    plan_.section = 0;
+    if (!mark(",")) return;
+    plan_.section_axis = axis(form);
+    expect("/", form);
+    plan_.section = number(form);
   }
 
   void group() {

@@ -17,6 +17,21 @@ using Device = int;
 using Context = struct OpaqueContext*;
 using DevicePointer = unsigned long long;
 
+struct LaunchAttribute {
+  int id;
+  int padding;
+  union {
+    char bytes[64];
+    int allowed;
+  };
+};
+struct LaunchConfig {
+  unsigned blocks[3], threads[3], shared_bytes;
+  void* stream;
+  LaunchAttribute* attributes;
+  unsigned count;
+};
+
 struct Driver {
   Result (*init)(unsigned) = nullptr;
   Result (*device_get)(Device*, int) = nullptr;
@@ -38,6 +53,7 @@ struct Driver {
   Result (*function_attribute)(int*, int, void*) = nullptr;
   Result (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
                    void**) = nullptr;
+  Result (*launch_with)(const LaunchConfig*, void*, void**, void**) = nullptr;  ///< null in older drivers
   Result (*synchronize)() = nullptr;
   Result (*event_create)(void**, unsigned) = nullptr;
   Result (*event_destroy)(void*) = nullptr;
@@ -89,6 +105,7 @@ const Driver& driver_table() {
     get(t.event_elapsed, "cuEventElapsedTime");
     get(t.error_text, "cuGetErrorString");
     get(t.encode_tiled, "cuTensorMapEncodeTiled");
+    t.launch_with = reinterpret_cast<decltype(t.launch_with)>(dlsym(handle, "cuLaunchKernelEx"));
     if (!t.missing.empty()) return t;
     constexpr Result no_device = 100;
     int devices = 0;
@@ -125,6 +142,8 @@ void check(Result r, const char* what) {
 // CUdevice_attribute values (CUDA Driver API reference).
 constexpr int kAttributeMultiprocessors = 16, kAttributeMajor = 75, kAttributeMinor = 76,
               kAttributeSharedOptin = 97, kAttributeL2 = 38;
+// CUlaunchAttributeID value: a kernel may start before those in front of it in the stream have ended; it waits for them itself.
+constexpr int kLaunchSerialization = 6;
 // CUfunction_attribute values.
 constexpr int kFunctionMaxThreads = 0, kFunctionShared = 1, kFunctionLocal = 3, kFunctionRegisters = 4,
               kFunctionDynamicShared = 8;
@@ -291,6 +310,20 @@ void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_
   std::vector<void*> parameters;
   for (const EncodedMap& m : maps) parameters.push_back(const_cast<uint64_t*>(m.words));
   parameters.push_back(const_cast<int64_t*>(words.data()));
+  // The legacy stream (null) orders launches with those of other streams, so there a kernel starts after what is in front.
+  if (driver().launch_with != nullptr && stream != nullptr) {
+    LaunchAttribute early{};
+    early.id = kLaunchSerialization;
+    early.allowed = 1;
+    const LaunchConfig config{{static_cast<unsigned>(blocks), 1, 1},
+                              {static_cast<unsigned>(threads), 1, 1},
+                              static_cast<unsigned>(dynamic_shared_bytes),
+                              stream,
+                              &early,
+                              1};
+    check(driver().launch_with(&config, function, parameters.data(), nullptr), "launching a kernel");
+    return;
+  }
   check(driver().launch(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1,
                         static_cast<unsigned>(dynamic_shared_bytes), stream, parameters.data(), nullptr),
         "launching a kernel");

@@ -67,7 +67,8 @@ class Module {
   void* module_ = nullptr;
 };
 
-/// blocks × threads on `stream` (0: the default stream); parameters: the maps, then the words as one struct. blocks = 0 launches nothing.
+/// blocks × threads on `stream` (0: the default stream); parameters: the maps, then the words as one struct. blocks = 0 launches nothing. On a stream of its own
+/// the kernel may start while those in front of it end: it executes griddepcontrol.wait before it touches memory.
 void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_bytes,
             const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words, void* stream);
 void synchronize();

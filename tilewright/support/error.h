@@ -48,6 +48,12 @@ class UserError : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
+/// A refusal for lack of room: tiles need more shared memory, task-local memory or registers than there are. Smaller blocks or chunks may fit.
+class RoomError : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 class InternalError : public std::logic_error {
  public:
   using std::logic_error::logic_error;

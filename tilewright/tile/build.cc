@@ -215,6 +215,13 @@ class Builder {
     store(b, outputs);
   }
 
+  /// The value that a param has unless a launch says another; 0 of other symbols and of params without one.
+  int64_t usual(Sym s) const {
+    for (const Param& q : p_.params)
+      if (q.sym == s && q.value && q.value.number()) return int64_t(*q.value.number());
+    return 0;
+  }
+
   /// Blocks are ordered from the end where later ones have more chunks, as seen at a typical size.
   void order_blocks(TileKernel& k) {
     if (k.grid.empty() || k.grid.back().kind != KernelAxis::Kind::Group) return;
@@ -229,7 +236,7 @@ class Builder {
         for (const Segment& g : loop->segments)
           for (Expr e : {g.lo, g.hi})
             for (Sym v : free_symbols(e))
-              values[v] = v.kind() == SymbolKind::Size ? size : v == last.counter ? block : 0;
+              values[v] = v.kind() == SymbolKind::Size ? size : v == last.counter ? block : usual(v);
         for (const Segment& g : loop->segments)
           n += evaluate_integer(g.hi, values) - evaluate_integer(g.lo, values);
         return n;

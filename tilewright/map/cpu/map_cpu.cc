@@ -520,7 +520,7 @@ MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Mac
     MappedKernel kernel = cpu::KernelMapper(t, k, m).run();
     const int64_t needed = kernel.local_bytes();
     if (needed > m.shared_bytes)
-      throw UserError({},
+      throw RoomError({},
                       fmt::format("the tiles of `{}` need {} KiB of task-local memory, and a task has {} KiB",
                                   k.name, (needed + 1023) / 1024, m.shared_bytes / 1024),
                       "use smaller blocks or chunks, or stream the axis that is resident");

@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "tilewright/expr/simplify.h"
-#include "tilewright/map/sm90/context.h"
+#include "tilewright/map/sm90/body.h"
 #include "tilewright/support/error.h"
+#include "tilewright/tile/index_range.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright::hopper {
@@ -152,6 +153,59 @@ void share_condition(Context& c, Product& p) {
 }
 
 }  // namespace
+
+bool implies_inside(const Context& c, Expr condition, Sym axis) {
+  if (condition.is(Op::And))
+    return std::any_of(condition.args().begin(), condition.args().end(),
+                       [&](Expr part) { return implies_inside(c, part, axis); });
+  if (!(condition.is(Op::Le) || condition.is(Op::Lt)) || !is_integer(condition.arg(0)) ||
+      !is_integer(condition.arg(1)))
+    return false;
+  // a <= b: what is left to the end of the axis is at least b − a.
+  Expr room = condition.arg(1) - condition.arg(0);
+  if (condition.is(Op::Lt)) room = room - 1;
+  const KernelAxis& k = c.axis(axis);
+  const Expr left = simplify((k.end ? k.end : Expr(axis.size())) - 1 - Expr(axis) - room);
+  if (depends_on(left, axis)) return false;
+  const auto range = index_range(left, [](Sym s) {
+    return std::optional<IndexRange>(IndexRange{0, Expr(s.size()) - 1});
+  });
+  return range && provably_nonnegative(simplify(range->lo));
+}
+
+Expr BodyBuilder::beyond(Expr value, const Position& at) const {
+  if (!at.masked || !at.loop) return {};
+  const auto known = [](Expr e) -> Expr {
+    if (e.is_constant(0)) return Expr(0);
+    return is_minus_infinity(e) ? identity(Reducer::Max) : Expr();
+  };
+  if (value.is(Op::Select)) {
+    if (implies_inside(c_, value.arg(0), at.loop->axis)) return known(value.arg(2));
+    return {};
+  }
+  if (value.is(Op::Read)) {
+    const auto it = beyond_.find(value->sym);
+    return it != beyond_.end() ? it->second : Expr();
+  }
+  const Expr nothing = identity(Reducer::Max);
+  if (value.is(Op::Mul)) {
+    Expr factor;
+    for (Expr f : value.args()) {
+      if (provably_positive(f)) continue;
+      if (factor) return {};
+      factor = f;
+    }
+    return factor && beyond(factor, at) == nothing ? nothing : Expr();
+  }
+  if (value.is(Op::Add) || value.is(Op::Sub)) {
+    // As in vanishes(): a sum with −∞ in it is −∞, or NaN and then computed again before it is used.
+    const std::vector<Expr> terms = value.is(Op::Add) ? value.args() : std::vector<Expr>{value.arg(0)};
+    return std::any_of(terms.begin(), terms.end(), [&](Expr t) { return beyond(t, at) == nothing; }) ? nothing
+                                                                                                     : Expr();
+  }
+  if (value.is(Op::Exp2) || value.is(Op::Exp)) return beyond(value.arg(0), at) == nothing ? Expr(0) : Expr();
+  return {};
+}
 
 void choose_absent(Context& c, Product& p) {
   if (!p.in_masked || !p.dot->present) return;

@@ -313,8 +313,7 @@ void allocate_registers(Context& c) {
   }
 }
 
-/// Registers a thread needs: 4-byte words of all states and of the two largest temporaries that may live together, and 40 for addresses,
-/// descriptors and loop counters.
+/// Registers a thread needs: 4-byte words of all states and of the two largest temporaries that may live together, and those beside tiles.
 void check_registers(const Context& c) {
   int64_t states = 0;
   std::vector<int64_t> temporaries;
@@ -327,13 +326,13 @@ void check_registers(const Context& c) {
       temporaries.push_back(words);
   }
   std::sort(temporaries.rbegin(), temporaries.rend());
-  int64_t needed = states + 40;
+  int64_t needed = states + registers_beside_tiles;
   for (size_t k = 0; k < std::min<size_t>(2, temporaries.size()); ++k) needed += temporaries[k];
   const int64_t budget = std::min<int64_t>(c.machine.registers_per_thread,
                                            65536 / std::max<int64_t>(1, c.distribution.threads()));
   // Twice the budget leaves no hope even where temporaries never live together.
-  if (states + 40 > budget || needed > 2 * budget) {
-    throw UserError(
+  if (states + registers_beside_tiles > budget || needed > 2 * budget) {
+    throw RoomError(
         Span{},
         fmt::format("kernel {} needs about {} registers a thread ({} of them states), there are {}",
                     c.out.name, needed, states, budget),
@@ -343,7 +342,7 @@ void check_registers(const Context& c) {
 
 void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
   const Expr use = c.use(s, at);
-  if (!s.loops.empty()) out.push_back({Wait{s.channel, false, use}, {}});
+  if (!s.loops.empty() || c.persistent) out.push_back({Wait{s.channel, false, use}, {}});
   if (s.bulk) {
     Substitution origins;
     for (const AxisFrame& f : c.frame(at)) origins.emplace_back(f.axis, f.origin);
@@ -388,7 +387,7 @@ void check_shared(const Context& c) {
   for (const Buffer& b : c.out.buffers)
     if (b.space == Space::Local && !b.shares)
       parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", b.sym.name(), b.slot_bytes() * b.slots);
-  throw UserError(Span{},
+  throw RoomError(Span{},
                   fmt::format("kernel {} needs {} bytes of shared memory of {} ({})", c.out.name, needed,
                               c.machine.shared_bytes, parts),
                   "use smaller chunks, fewer stages or smaller blocks");
@@ -398,25 +397,26 @@ Role loading_role(Context& c) {
   Role role;
   role.name = "load";
   role.threads = role.group = 128 - c.makers;
+  Ops body;
   for (const Staged& s : c.staged)
-    if (s.loops.empty()) load_tile(c, s, {}, role.body);
+    if (s.loops.empty()) load_tile(c, s, {}, body);
   c.loop_total.clear();
   for (const Loop* loop : c.loops) {
     const auto loads = [&](const Staged& s) {
       return s.load && std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
     };
     if (std::none_of(c.staged.begin(), c.staged.end(), loads)) continue;
-    for (const SegmentVars& segment : c.segments(*loop, role.body)) {
+    for (const SegmentVars& segment : c.segments(*loop, body)) {
       if (segment.empty) continue;
       const Sym counter = c.axis(loop->axis).counter;
       MappedLoop ops{counter, segment.lo, segment.hi, {}};
-      const Position at{loop, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)),
-                        segment.masked};
+      const Position at = c.position(*loop, segment, Expr(counter));
       for (const Staged& s : c.staged)
         if (loads(s)) load_tile(c, s, at, ops.body);
-      role.body.push_back({ops, {}});
+      body.push_back({ops, {}});
     }
   }
+  role.body = c.for_each_item(std::move(body));
   return role;
 }
 

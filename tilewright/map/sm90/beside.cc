@@ -362,10 +362,7 @@ Ops BodyBuilder::making() {
     for (const SegmentVars& segment : c_.segments(*loop, out)) {
       if (segment.empty) continue;
       MappedLoop ops{counter, segment.lo, segment.hi, {}};
-      make_chunk(*loop,
-                 Position{loop, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)),
-                          segment.masked},
-                 ops.body);
+      make_chunk(*loop, c_.position(*loop, segment, Expr(counter)), ops.body);
       out.push_back({ops, {}});
     }
   }

@@ -23,6 +23,25 @@ int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, const std::ve
   return 1;
 }
 
+/// Along the axis that is contiguous in memory four neighbouring threads hold two elements each of every eight, and blocks of eight come in fours: each of them can gather
+/// one block of four and store 16 bytes.
+bool in_quads(const Context& c, const Tile& tile, Expr last) {
+  const Layout& layout = c.out.buffer(tile.sym).layout;
+  for (size_t a = 0; a < tile.axes.size(); ++a) {
+    if (!(last == Expr(tile.axes[a])) || c.axis(tile.axes[a]).block % 8 != 0) continue;
+    bool pairs = false, lanes = false, blocks = false;
+    for (const Digit& d : layout.digits()) {
+      if (d.axis < 0) return false;  // replicas
+      if (d.axis != int(a)) continue;
+      pairs = pairs || (d.to == Digit::To::Offset && d.step == 1 && d.extent == 2 && d.stride == 1);
+      lanes = lanes || (d.to == Digit::To::Owner && d.step == 2 && d.extent == 4 && d.stride == 1);
+      blocks = blocks || (d.to == Digit::To::Offset && d.step == 8 && d.extent % 4 == 0);
+    }
+    return pairs && lanes && blocks && layout.shape()[a] == layout.shape()[a] / 32 * 32;
+  }
+  return false;
+}
+
 }  // namespace
 
 Scope scope_of(const Ops& ops) {
@@ -39,10 +58,11 @@ Ops BodyBuilder::run() {
   Ops out;
   c_.loop_total.clear();
   for (const Staged& s : c_.staged)
-    if (s.channel >= 0 && s.loops.empty()) out.push_back({Wait{s.channel, true, Expr(0)}, {}});
+    if (s.channel >= 0 && s.loops.empty() && !c_.persistent)
+      out.push_back({Wait{s.channel, true, Expr(0)}, {}});
   body(c_.kernel.body, {}, out);
   if (in_flight_) out.push_back({CopyWait{0}, {}});
-  return out;
+  return c_.for_each_item(std::move(out));
 }
 
 Statements BodyBuilder::unstaged(const Body& body) const {
@@ -57,7 +77,7 @@ Statements BodyBuilder::unstaged(const Body& body) const {
 
 void BodyBuilder::body(const Body& b, const Position& at, Ops& out) {
   RingState rings;
-  statements(unstaged(b), at, at.loop ? &rings : nullptr, out);
+  statements(unstaged(b), at, at.loop || c_.persistent ? &rings : nullptr, out);
 }
 
 std::set<Sym> BodyBuilder::rings(const Statements& list, const Loop* loop) const {
@@ -65,9 +85,7 @@ std::set<Sym> BodyBuilder::rings(const Statements& list, const Loop* loop) const
   for (const Stmt* s : list) {
     for (Sym t : tiles_read(c_, *s)) {
       const Staged* staged = c_.find_staged(t);
-      if (staged && staged->channel >= 0 &&
-          std::find(staged->loops.begin(), staged->loops.end(), loop) != staged->loops.end())
-        tiles.insert(t);
+      if (staged && c_.guarded(*staged, loop)) tiles.insert(t);
     }
   }
   return tiles;
@@ -151,8 +169,7 @@ void BodyBuilder::statements(const Statements& list, const Position& at, RingSta
   if (state && state->finish) {
     std::set<Sym> unread;
     for (const Staged& s : c_.staged) {
-      const bool here = std::find(s.loops.begin(), s.loops.end(), at.loop) != s.loops.end();
-      if (s.channel >= 0 && here && !state->waited.count(s.tile->sym) && !state->held.count(s.tile->sym))
+      if (c_.guarded(s, at.loop) && !state->waited.count(s.tile->sym) && !state->held.count(s.tile->sym))
         unread.insert(s.tile->sym);
     }
     wait(unread, at, out);
@@ -181,6 +198,9 @@ Expr BodyBuilder::clipped(Expr value, const std::vector<Sym>& axes, const Positi
                           Expr otherwise) const {
   for (Sym a : axes) {
     Expr inside = c_.inside(a, at.masked);
+    const bool streamed = at.loop && a == at.loop->axis && c_.axis(a).kind != KernelAxis::Kind::Resident;
+    if (inside && streamed)
+      if (const Expr already = beyond(simplify(value), at); already && already == otherwise) inside = {};
     const int64_t block = c_.axis(a).block;
     if (at.loop && a == at.loop->axis && c_.axis(a).kind != KernelAxis::Kind::Resident &&
         c_.extent(a) > block) {
@@ -223,6 +243,9 @@ std::set<Sym> BodyBuilder::register_axes(Expr e) const {
 
 void BodyBuilder::map(const Map& s, const Position& at, Ops& out) {
   Expr value = at.masked && s.masked ? s.masked : s.value;
+  const Expr behind = beyond(simplify(value), at);
+  beyond_.erase(s.tile);
+  if (behind) beyond_[s.tile] = behind;
   for (const Product& p : c_.products)
     if (p.tensor_core && (p.a == s.tile || p.b == s.tile)) value = clipped(value, p.dot->axes, at, Expr(0));
   if (value == at_own_axes(s.tile)) return;
@@ -345,7 +368,7 @@ void BodyBuilder::store(const Store& s, const Position& at, Ops& out) {
                              [&](const Output& o) { return o.sym == s.tensor; });
   if (c_.layout == LayoutClass::Aligned && run > 1 && output != c_.program.outputs.end() &&
       is_float(output->dtype) && bytes(output->dtype) <= 4) {
-    op.atom = "store.vector";
+    op.atom = bytes(output->dtype) == 2 && in_quads(c_, tile, s.index.back()) ? "store.quad" : "store.vector";
     c_.add_guard(s.tensor, true, int(std::min<int64_t>(16, run * bytes(output->dtype))));
   }
   out.push_back({op, {}});
@@ -361,7 +384,12 @@ void BodyBuilder::when(const When& s, const Position& at, Ops& out) {
       vote.condition = logical_and(c_.inside(a, true), vote.condition);
   vote.frame = c_.frame(at);
   vote.uses = uses({vote.condition}, at);
+  const std::map<Sym, Expr> before = beyond_;
   statements(unstaged(s.body), at, nullptr, vote.then);  // what it reads was awaited before the vote
+  std::erase_if(beyond_, [&](const auto& entry) {
+    const auto it = before.find(entry.first);
+    return it == before.end() || !(it->second == entry.second);
+  });
   vote.scope = std::max(vote.scope, scope_of(vote.then));
   out.push_back({vote, {}});
 }
@@ -382,17 +410,33 @@ void BodyBuilder::stage_here(const Statements& loads, const Position& at, Ops& o
 void BodyBuilder::loop(const Loop& s, Ops& out) {
   const KernelAxis& axis = c_.axis(s.axis);
   if (axis.kind == KernelAxis::Kind::Resident) {
+    c_.loop_total[&s] = Expr(1);
     body(s.body, Position{&s, Expr(0), Expr(0), true}, out);
     return;
   }
   if (c_.has_ring(s)) return ring_loop(s, out);
-  for (const SegmentVars& segment : c_.segments(s, out)) {
-    if (segment.empty || pipelined(s, segment, out) || made_ahead(s, segment, out)) continue;
-    MappedLoop ops{axis.counter, segment.lo, segment.hi, {}};
-    body(s.body,
-         Position{&s, Expr(axis.counter), sum_of(segment.before, simplify(Expr(axis.counter) - segment.lo)),
-                  segment.masked},
-         ops.body);
+  std::vector<SegmentVars> segments = c_.segments(s, out);
+  for (size_t k = 0; k < segments.size(); ++k) {
+    const SegmentVars& segment = segments[k];
+    if (segment.empty) continue;
+    SegmentVars* next = k + 1 < segments.size() && segments[k + 1].masked && !segments[k + 1].empty
+                            ? &segments[k + 1]
+                            : nullptr;
+    bool joined = false;
+    if (pipelined(s, segment, next, joined, out)) {
+      if (joined) {  // its first chunk is behind it where there was a chunk here
+        const Sym from = Sym::fresh({.name = fmt::format("{}_rest", s.axis.name()),
+                                     .kind = SymbolKind::Variable,
+                                     .integer = true,
+                                     .nonnegative = true});
+        out.push_back({Define{from, select(less(segment.lo, segment.hi), next->lo + 1, next->lo)}, {}});
+        next->first = Expr(from);
+      }
+      continue;
+    }
+    if (made_ahead(s, segment, out)) continue;
+    MappedLoop ops{axis.counter, segment.first ? segment.first : segment.lo, segment.hi, {}};
+    body(s.body, c_.position(s, segment, Expr(axis.counter)), ops.body);
     out.push_back({ops, {}});
   }
 }

@@ -44,7 +44,14 @@ class BodyBuilder {
   void make_tile(const Stmt& s, const Position& at, Ops& out);
   void publish(const Staged& s, Expr use, const Position& at, Ops& out);
   // pipeline.cc
-  bool pipelined(const Loop& s, const SegmentVars& segment, Ops& out);
+  /// `next`: the masked segment behind, whose first chunk is taken together with the last one here (null: none is). True where the loop was printed so; `joined` then says
+  /// whether a chunk of `next` was taken.
+  bool pipelined(const Loop& s, const SegmentVars& segment, const SegmentVars* next, bool& joined, Ops& out);
+  /// The same values with bodies of slow paths run instead of tested for, and without what those make again.
+  Statements settled(const Statements& list) const;
+  /// How many statements of the middle may run while the last products of the chunk before do: they touch nothing that those use, and registers hold it all.
+  size_t while_products_run(const Statements& first, const Statements& middle, const Statements& last,
+                            const Loop* loop) const;
   bool accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list, Ops& out);
   bool made_ahead(const Loop& s, const SegmentVars& segment, Ops& out);
   bool adds_alone(const Stmt& s, const std::set<Sym>& results) const;
@@ -67,6 +74,8 @@ class BodyBuilder {
   std::set<Sym> register_axes(Expr e) const;
   /// select(inside, value, otherwise) for each of the axes that has an end here: that of the array, or of a chunk shorter than its tile.
   Expr clipped(Expr value, const std::vector<Sym>& axes, const Position& at, Expr otherwise) const;
+  /// What the value is behind the end of the streamed axis in a masked chunk, −inf or 0; null where that is not known.
+  Expr beyond(Expr value, const Position& at) const;
   Expr at_own_axes(Sym buffer) const;
   Sym scratch(Sym result, int64_t elements, DType dtype);
   /// Copies register tiles that the reduction needs in other threads to shared memory; the value reads them there.
@@ -78,6 +87,8 @@ class BodyBuilder {
   std::set<Sym> finals_;       ///< carried tiles whose last use was awaited
   std::set<Sym> unawaited_;    ///< kept tiles that a barrier must stand before the readers of
   bool in_flight_ = false;     ///< groups of copies of kept tiles may be
+  std::map<Sym, Expr>
+      beyond_;  ///< register tile → what it holds behind the end of the streamed axis in the masked chunk under way
 };
 
 /// The narrowest scope of threads that must take the same branch around the ops.

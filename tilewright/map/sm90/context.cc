@@ -99,19 +99,88 @@ Frame Context::frame(const Position& at, const std::vector<Sym>& with_extent) co
   return f;
 }
 
+bool Context::guarded(const Staged& s, const Loop* loop) const {
+  if (s.channel < 0) return false;
+  if (!loop) return persistent && s.loops.empty();
+  return std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
+}
+
+void order_grid(Context& c) {
+  const Plan& plan = c.tiles.plan;
+  for (size_t a = 0; a + 1 < c.out.grid.size(); ++a)
+    if (plan.section_axis && c.out.grid[a].index == plan.section_axis)
+      c.out.sectioned = plan.section_axis, c.out.section = plan.section;
+  // Sums that a making role hands over begin with a block.
+  if (plan.grid != GridBy::Persistent || c.loaders == 0 || c.makers > 0) return;
+  c.persistent = c.out.persistent = true;
+  const auto count = [](const std::string& name) {
+    return Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true});
+  };
+  c.ordinal = count("ordinal");
+  for (const Loop* loop : c.loops)
+    if (std::any_of(c.staged.begin(), c.staged.end(), [&](const Staged& s) {
+          return std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
+        }))
+      c.used[loop] = count(loop->axis.name() + "_used");
+}
+
+Ops Context::for_each_item(Ops body) const {
+  if (!persistent) return body;
+  Ops ops;
+  for (const Loop* loop : loops) {
+    const auto chunks = used.find(loop);
+    if (chunks == used.end()) continue;
+    ops.push_back({Define{chunks->second, Expr(0)}, {}});
+    body.push_back({Define{chunks->second, simplify(Expr(chunks->second) + loop_total.at(loop)), true}, {}});
+  }
+  ops.push_back({Items{ordinal, std::move(body)}, {}});
+  return ops;
+}
+
 Expr Context::use(const Staged& s, const Position& at) const {
-  if (s.loops.empty()) return Expr(0);
+  if (s.loops.empty()) return persistent ? Expr(ordinal) : Expr(0);
   if (s.carried && !at.loop) {
     auto total = loop_total.find(s.loops[0]);
     return total == loop_total.end() ? Expr(0) : total->second;
   }
   TW_CHECK(at.loop, "a streamed tile outside of its loop");
   Expr use = at.ordinal;
+  if (persistent)
+    for (const Loop* l : s.loops) use = use + Expr(used.at(l));
   for (const Loop* l : s.loops) {
     if (l == at.loop) break;
     use = sum_of(use, loop_total.at(l));
   }
   return simplify(use);
+}
+
+Position Context::position(const Loop& loop, const SegmentVars& segment, Expr counter) const {
+  const Expr chunk = segment.backward ? segment.lo + segment.hi - 1 - counter : counter;
+  return {&loop, simplify(chunk), sum_of(segment.before, simplify(counter - segment.lo)), segment.masked};
+}
+
+namespace {
+
+/// The value, conditions left out, changes along the axis.
+bool positional(Expr e, Sym axis) {
+  if (e.is(Op::Symbol)) return e->sym == axis;
+  if (e.is(Op::Read)) return false;
+  const auto& args = e.args();
+  return std::any_of(args.begin() + (e.is(Op::Select) ? 1 : 0), args.end(),
+                     [&](Expr a) { return positional(a, axis); });
+}
+
+}  // namespace
+
+bool Context::backward(const Loop& loop) const {
+  const KernelAxis& a = axis(loop.axis);
+  if (a.kind == KernelAxis::Kind::Resident || loop.segments.size() < 2 || !loop.segments.back().masked ||
+      has_ring(loop))
+    return false;
+  return std::any_of(loop.body.begin(), loop.body.end(), [&](const Stmt& s) {
+    auto* map = std::get_if<Map>(&s.node);
+    return map && positional(map->value, loop.axis);
+  });
 }
 
 std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops, bool count_all) {
@@ -125,29 +194,40 @@ std::vector<SegmentVars> Context::segments(const Loop& loop, Ops& ops, bool coun
     return Expr(v);
   };
   const std::string axis_name = loop.axis.name();
-  Expr before = 0, last_hi, last_hi_value;
-  for (size_t k = 0; k < loop.segments.size(); ++k) {
+  std::vector<std::pair<Expr, Expr>> bounds;  // segments share them
+  auto bound = [&](const std::string& name, Expr value) -> Expr {
+    for (const auto& [known, variable] : bounds)
+      if (known == value) return variable;
+    bounds.emplace_back(value, define(name, value));
+    return bounds.back().second;
+  };
+  std::vector<size_t> order;
+  for (size_t k = 0; k < loop.segments.size(); ++k) order.push_back(k);
+  const bool from_end = backward(loop);
+  if (from_end) std::reverse(order.begin(), order.end());
+  Expr before = 0;
+  for (size_t n = 0; n < order.size(); ++n) {
+    const size_t k = order[n];
     const Segment& s = loop.segments[k];
     SegmentVars v;
     v.masked = s.masked;
+    v.backward = from_end;
+    v.last = n + 1 == order.size() && !loops.empty() && loops.back() == &loop;
     v.before = before;
     const Expr lo = simplify(s.lo), hi = simplify(s.hi);
     v.empty = lo == hi;
     if (!v.empty) {
-      // Consecutive segments share their bound.
-      v.lo =
-          last_hi_value && lo == last_hi_value ? last_hi : define(fmt::format("{}_from{}", axis_name, k), lo);
-      v.hi = define(fmt::format("{}_to{}", axis_name, k), hi);
-      last_hi = v.hi, last_hi_value = hi;
-      const bool rest =
-          std::any_of(loop.segments.begin() + long(k) + 1, loop.segments.end(),
-                      [](const Segment& later) { return simplify(later.lo) != simplify(later.hi); });
+      v.lo = bound(fmt::format("{}_from{}", axis_name, k), lo);
+      v.hi = bound(fmt::format("{}_to{}", axis_name, k), hi);
+      const bool rest = std::any_of(order.begin() + long(n) + 1, order.end(), [&](size_t later) {
+        return simplify(loop.segments[later].lo) != simplify(loop.segments[later].hi);
+      });
       const bool later_loop = !loops.empty() && loops.back() != &loop;
       const bool carries = std::any_of(staged.begin(), staged.end(),
                                        [&](const Staged& x) { return x.carried && x.loops[0] == &loop; });
-      if (rest || later_loop || carries || count_all)
+      if (rest || later_loop || carries || count_all || persistent)
         before =
-            define(fmt::format("{}_before{}", axis_name, k + 1), sum_of(before, max(Expr(0), v.hi - v.lo)));
+            define(fmt::format("{}_before{}", axis_name, n + 1), sum_of(before, max(Expr(0), v.hi - v.lo)));
     }
     result.push_back(v);
   }

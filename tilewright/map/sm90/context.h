@@ -82,7 +82,11 @@ struct Position {
 struct SegmentVars {
   Expr lo, hi;
   Expr before;  ///< chunks of the loop in earlier segments
+  Expr
+      first;  ///< chunk to begin with, where those in front of it were taken together with the segment before (null: lo)
   bool masked = false, empty = false;
+  bool last = false;      ///< nothing is streamed behind it
+  bool backward = false;  ///< chunks are taken from its end
 };
 
 struct Context {
@@ -112,6 +116,11 @@ struct Context {
   int makers = 0;                  ///< its threads
   std::set<const Stmt*> beside;    ///< its statements
   std::vector<Sym> kept_beside;    ///< tiles that it alone reads
+  /// Blocks take elements of the grid in turn: rings and their signals go on from one element to the next.
+  bool persistent = false;
+  Sym ordinal;  ///< persistent: elements that the block took before
+  std::map<const Loop*, Sym>
+      used;  ///< persistent: chunks of each loop that fills rings in elements before this one
 
   const Tile& tile(Sym s) const { return kernel.tile(s); }
   const KernelAxis& axis(Sym index) const { return kernel.axis(index); }
@@ -127,10 +136,19 @@ struct Context {
   Frame frame(const Position& at, const std::vector<Sym>& with_extent = {}) const;
   /// Use number of a ring.
   Expr use(const Staged& s, const Position& at) const;
-  /// Definitions of the segments of `loop` for one role; appends Define ops. `count_all`: the chunks of the last segment are counted too.
+  /// Where the counter of a loop over the segment, from lo on, stands.
+  Position position(const Loop& loop, const SegmentVars& segment, Expr counter) const;
+  /// Where scores grow or fall with the position and a mask ends the stream, the loop runs backward: chunks near the end of the mask, whose scores are the largest of
+  /// positions that count from there, come first, and the reference point of a state is found at once instead of moving in every chunk.
+  bool backward(const Loop& loop) const;
+  /// Definitions of the segments of `loop` for one role, in the order in which they are taken; appends Define ops. `count_all`: the chunks of the last segment are counted too.
   std::vector<SegmentVars> segments(const Loop& loop, Ops& ops, bool count_all = false);
   /// Chunks of `loop` (variables that segments() defined in this role).
   std::map<const Loop*, Expr> loop_total;
+  /// The role's signals guard the tile within `loop` (null: outside of loops, where kept tiles are loaded for each element of the grid).
+  bool guarded(const Staged& s, const Loop* loop) const;
+  /// Persistent: wraps what a role does for one element of the grid into the loop over those of the block.
+  Ops for_each_item(Ops body) const;
   void add_guard(Sym tensor, bool unit_inner, int align);
   std::vector<Dim> dims(Sym tensor) const;  ///< memory dimensions of an input, output or workspace
   Sym stride(Sym tensor, int dim);          ///< always the same symbol
@@ -149,6 +167,8 @@ void load_through_rings(Context& c);
 /// Register tiles with two axes along the same threads, and the loads they are made from, go to shared memory. UserError where threads hold what such
 /// a tile is made from.
 void share_crowded(Context& c);
+/// Elements where the condition holds lie inside of the streamed axis, whatever the coordinates along other axes are inside of theirs.
+bool implies_inside(const Context& c, Expr condition, Sym axis);
 /// How the product leaves out absent terms in masked chunks. UserError where no thread can know which are.
 void choose_absent(Context& c, Product& p);
 /// Tiles without rows that every computing thread would reduce alike are made once for each chunk by threads beside the one that loads.
@@ -156,6 +176,13 @@ void choose_beside(Context& c);
 void allocate(Context& c);
 /// Buffers of what the making role keeps to itself.
 void allocate_beside(Context& c);
+/// Makes the kernel persistent where the plan asks for it and a role loads ahead; takes sections of the grid from the plan.
+void order_grid(Context& c);
+/// Registers of a thread of the computing role with so many groups, beside a loading group, and how many of them are for addresses, descriptors and loop counters.
+constexpr int64_t registers_of_thread(int groups) {
+  return groups <= 2 ? 240 : groups == 3 ? 160 : 65536 / (128 * (groups + 1));
+}
+constexpr int64_t registers_beside_tiles = 40;
 Role loading_role(Context& c);
 Role making_role(Context& c);
 Role computing_role(Context& c);

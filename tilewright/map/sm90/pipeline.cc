@@ -4,7 +4,10 @@
 //     first products (operands copied, results used by the body); element work; last products (accumulate into states, used by nothing else here)
 // runs with the last products one iteration behind: those of chunk c − 1 have no path to the first ones of chunk c, so both are issued as one batch,
 // and one computing group fills the tensor cores while another does its element work. The batch waits for all its operands first, so that nothing stands between
-// its products. The loop is peeled once and drained once.
+// its products. The loop is peeled once and drained once. Element work in front of the first statement that touches what the last products use runs while they do.
+//
+// Where a masked segment follows, its first chunk is taken with the last one here: its first products are issued with the last ones of the drain. In the peeled chunk
+// a speculative state has no point yet, so bodies of slow paths run at once.
 //
 // A body of last products alone keeps one batch in flight. Where element work makes their operands, as much of it as touches neither those nor the results
 // runs for the next chunk while the products of this one are in flight.
@@ -12,6 +15,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/sm90/body.h"
+#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::hopper {
@@ -27,9 +31,21 @@ std::set<Sym> join(std::set<Sym> a, const std::set<Sym>& b) {
   return a;
 }
 
+/// Operations for each element in the statements' values, functions that are printed as many counted as ten.
+int64_t operations(Expr e) {
+  if (!e || e.is(Op::Read) || e.is(Op::Symbol) || e.number()) return 0;
+  int64_t n = e.is(Op::Tanh) || e.is(Op::Sigmoid) || e.is(Op::Erf) || e.is(Op::Pow) ? 10 : 1;
+  for (Expr a : e.args()) n += operations(a);
+  return n;
+}
+
+/// Element work as long as the products of a chunk: two groups that do both at the same time would leave one unit idle after the other.
+constexpr int64_t heavy_work = 10;
+
 }  // namespace
 
-bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out) {
+bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const SegmentVars* next, bool& joined,
+                            Ops& out) {
   if (segment.masked || c_.loaders == 0) return false;
   const Statements list = unstaged(s.body);
   const Sym counter = c_.axis(s.axis).counter;
@@ -69,7 +85,10 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
     }
     ops.push_back({Commit{}, {}});
   };
-  auto element_work = [&](const Position& at, Ops& ops) {
+  const size_t early = while_products_run(first, middle, last, &s);
+  const Statements ahead(middle.begin(), middle.begin() + long(early)),
+      behind(middle.begin() + long(early), middle.end());
+  auto element_work = [&](const Statements& work, const Position& at, Ops& ops) {
     RingState state;
     state.waited = in_first;
     state.held = in_last;
@@ -77,42 +96,141 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, Ops& out)
     state.held.insert(in_first.begin(), in_first.end());
     for (Sym t : in_middle)
       if (!in_last.count(t)) state.held.erase(t);
-    statements(middle, at, &state, ops);
+    statements(work, at, &state, ops);
   };
 
   Ops ops;
-  const Position start{&s, segment.lo, segment.before, false};
+  const Position start = c_.position(s, segment, segment.lo);
   wait(in_first, start, ops);
   ops.push_back({MmaFence{}, {}});
   batch(first, start, ops);
   ops.push_back({WaitGroup{0}, {}});
   release(without(in_first, join(in_middle, in_last)), start, ops);
-  element_work(start, ops);
+  element_work(settled(middle), start, ops);
 
+  int64_t work = 0;
+  for (const Stmt* x : middle) {
+    auto* map = std::get_if<Map>(&x->node);
+    if (map && c_.out.buffer(map->tile).axes.size() > 1) work += operations(map->value);
+  }
+  const bool in_turn = c_.groups > 1 && work >= heavy_work;
   MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
-  const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
-  const Position previous{&s, simplify(Expr(counter) - 1), simplify(now.ordinal - 1), false};
+  const Position now = c_.position(s, segment, Expr(counter));
+  const Position previous = c_.position(s, segment, Expr(counter) - 1);
   wait(in_first, now, steady.body);
   wait(without(in_last, join(in_first, in_middle)), previous, steady.body);
+  if (in_turn) steady.body.push_back({Barrier{take_turn, Scope::Group}, "groups issue products in turn"});
   steady.body.push_back({MmaFence{}, {}});
   batch(first, now, steady.body);
   batch(last, previous, steady.body);
+  if (in_turn) steady.body.push_back({Barrier{pass_turn, Scope::Thread}, {}});
   steady.body.push_back({WaitGroup{1}, {}});
   release(without(in_first, join(in_middle, in_last)), now, steady.body);
+  statements(ahead, now, nullptr, steady.body);
   steady.body.push_back({WaitGroup{0}, {}});
   release(in_last, previous, steady.body);
-  element_work(now, steady.body);
+  element_work(behind, now, steady.body);
   ops.push_back({steady, "the last products run one chunk behind"});
 
-  const Position end{&s, simplify(segment.hi - 1),
-                     sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false};
-  wait(without(in_last, join(in_first, in_middle)), end, ops);
-  ops.push_back({MmaFence{}, {}});
-  batch(last, end, ops);
-  ops.push_back({WaitGroup{0}, {}});
-  release(in_last, end, ops);
+  const Position end = c_.position(s, segment, segment.hi - 1);
+  Ops drain;
+  wait(without(in_last, join(in_first, in_middle)), end, drain);
+  drain.push_back({MmaFence{}, {}});
+  batch(last, end, drain);
+  drain.push_back({WaitGroup{0}, {}});
+  joined = next && std::all_of(first.begin(), first.end(), [&](const Stmt* x) {
+             return c_.product(dot(x)).absent == Product::Absent::None;
+           });
+  // Joined, it drains where the masked segment is empty: if that is the last, nobody fills these slots again.
+  if (!joined || !next->last || c_.persistent) release(in_last, end, drain);
+  if (joined) {
+    const Position masked = c_.position(s, *next, next->lo);
+    Ops both;
+    wait(in_first, masked, both);
+    wait(without(in_last, join(in_first, in_middle)), end, both);
+    both.push_back({MmaFence{}, {}});
+    batch(first, masked, both);
+    batch(last, end, both);
+    both.push_back({WaitGroup{1}, {}});
+    release(without(in_first, join(in_middle, in_last)), masked, both);
+    both.push_back({WaitGroup{0}, {}});
+    release(in_last, end, both);
+    RingState state;
+    state.waited = in_first;
+    state.held = without(in_first, join(in_middle, in_last));
+    Statements rest = middle;
+    rest.insert(rest.end(), last.begin(), last.end());
+    statements(rest, masked, &state, both);
+    ops.push_back({If{less(next->lo, next->hi), std::move(both), std::move(drain)},
+                   "the last products and the first of a masked chunk"});
+  } else {
+    ops.insert(ops.end(), drain.begin(), drain.end());
+  }
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
   return true;
+}
+
+Statements BodyBuilder::settled(const Statements& list) const {
+  Statements all;
+  bool slow = false;
+  for (const Stmt* s : list) {
+    auto* when = std::get_if<When>(&s->node);
+    if (when && when->slow_path) {
+      slow = true;
+      for (const Stmt* inside : unstaged(when->body)) all.push_back(inside);
+    } else {
+      all.push_back(s);
+    }
+  }
+  if (!slow) return list;
+  // From the end: what is written again before anything reads it is not computed.
+  Statements kept;
+  std::set<Sym> overwritten;
+  for (size_t k = all.size(); k-- > 0;) {
+    const Stmt& s = *all[k];
+    const auto* reduce = std::get_if<Reduce>(&s.node);
+    const bool whole = std::holds_alternative<Map>(s.node) || (reduce && !reduce->accumulate);
+    const std::vector<Sym> written = tiles_written(s);
+    const std::vector<Sym> read = tiles_read(c_, s);
+    const bool held = std::none_of(read.begin(), read.end(), [&](Sym t) { return c_.find_staged(t); });
+    if (whole && held && in_registers(written[0]) && overwritten.count(written[0])) continue;
+    if (whole) overwritten.insert(written[0]);
+    for (Sym t : read) overwritten.erase(t);
+    kept.insert(kept.begin(), &s);
+  }
+  return kept;
+}
+
+size_t BodyBuilder::while_products_run(const Statements& first, const Statements& middle,
+                                       const Statements& last, const Loop* loop) const {
+  std::set<Sym> flying, held;  // what products in flight use; what threads hold meanwhile
+  for (const Stmt* x : last) {
+    const Dot& dot = std::get<Dot>(x->node);
+    flying.insert({dot.tile, dot.a, dot.b});
+  }
+  const auto hold = [&](Sym tile) {
+    if (in_registers(tile)) held.insert(tile);
+  };
+  for (const Tile& t : c_.kernel.tiles)
+    if (t.use == Tile::Use::State) hold(t.sym);
+  for (Sym t : flying) hold(t);
+  for (const Stmt* x : first) hold(std::get<Dot>(x->node).tile);
+  const int64_t room = registers_of_thread(c_.groups) - registers_beside_tiles;
+  size_t n = 0;
+  for (; n < middle.size(); ++n) {
+    const Stmt& s = *middle[n];
+    if (!std::holds_alternative<Map>(s.node) || !rings({&s}, loop).empty()) break;
+    std::vector<Sym> tiles = tiles_read(c_, s);
+    for (Sym t : tiles_written(s)) tiles.push_back(t), hold(t);
+    if (std::any_of(tiles.begin(), tiles.end(), [&](Sym t) { return flying.count(t) > 0; })) break;
+    int64_t words = 0;
+    for (Sym t : held) {
+      const Buffer& b = c_.out.buffer(t);
+      words += (b.layout.elements() * bytes(b.dtype) + 3) / 4;
+    }
+    if (words > room) break;
+  }
+  return n;
 }
 
 bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list,
@@ -132,18 +250,15 @@ bool BodyBuilder::accumulate_only(const Loop& s, const SegmentVars& segment, con
     ops.push_back({Commit{}, {}});
   };
   Ops ops;
-  step({&s, segment.lo, segment.before, false}, ops);
+  step(c_.position(s, segment, segment.lo), ops);
   MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
-  const Position now{&s, Expr(counter), sum_of(segment.before, simplify(Expr(counter) - segment.lo)), false};
+  const Position now = c_.position(s, segment, Expr(counter));
   step(now, steady.body);
   steady.body.push_back({WaitGroup{1}, {}});
-  release(read, {&s, simplify(Expr(counter) - 1), simplify(now.ordinal - 1), false}, steady.body);
+  release(read, c_.position(s, segment, Expr(counter) - 1), steady.body);
   ops.push_back({steady, "one batch in flight"});
   ops.push_back({WaitGroup{0}, {}});
-  release(
-      read,
-      {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false},
-      ops);
+  release(read, c_.position(s, segment, segment.hi - 1), ops);
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
   return true;
 }
@@ -221,27 +336,23 @@ bool BodyBuilder::made_ahead(const Loop& s, const SegmentVars& segment, Ops& out
     ops.push_back({Commit{}, {}});
   };
   Ops ops;
-  const Position start{&s, segment.lo, segment.before, false};
+  const Position start = c_.position(s, segment, segment.lo);
   RingState first;
   put(early, false, first, start, ops);
   put(late, true, first, start, ops);
   issue_last(first, start, ops);
 
   MappedLoop steady{c_.axis(s.axis).counter, simplify(segment.lo + 1), segment.hi, {}};
-  const Position now{&s, Expr(steady.var), sum_of(segment.before, simplify(Expr(steady.var) - segment.lo)),
-                     false};
+  const Position now = c_.position(s, segment, Expr(steady.var));
   RingState state;
   put(early, false, state, now, steady.body);
   steady.body.push_back({WaitGroup{0}, {}});
-  release(in_last, {&s, simplify(Expr(steady.var) - 1), simplify(now.ordinal - 1), false}, steady.body);
+  release(in_last, c_.position(s, segment, Expr(steady.var) - 1), steady.body);
   put(late, true, state, now, steady.body);
   issue_last(state, now, steady.body);
   ops.push_back({steady, "operands of the next products are made while these run"});
   ops.push_back({WaitGroup{0}, {}});
-  release(
-      in_last,
-      {&s, simplify(segment.hi - 1), sum_of(segment.before, simplify(segment.hi - 1 - segment.lo)), false},
-      ops);
+  release(in_last, c_.position(s, segment, segment.hi - 1), ops);
   out.push_back({If{less(segment.lo, segment.hi), std::move(ops), {}}, {}});
   return true;
 }

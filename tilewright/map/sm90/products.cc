@@ -11,6 +11,7 @@ namespace tilewright::hopper {
 
 void BodyBuilder::issue(const Dot& s, const Position& at, Ops& out) {
   const Product& p = c_.product(s);
+  beyond_.erase(s.tile);
   auto longer = [&](Sym operand, Sym k) {
     const Buffer& b = c_.out.buffer(operand);
     const auto at_axis = std::find(b.axes.begin(), b.axes.end(), k) - b.axes.begin();
@@ -25,6 +26,7 @@ void BodyBuilder::issue(const Dot& s, const Position& at, Ops& out) {
 
 void BodyBuilder::multiply_by_fma(const Dot& s, const Position& at, bool test_only, Ops& out) {
   const Product& p = c_.product(s);
+  beyond_.erase(s.tile);
   Sym a = p.a, b = p.b;
   const bool condition = at.masked && s.present;
   const bool share = condition && p.condition_tile;

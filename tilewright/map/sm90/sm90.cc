@@ -78,6 +78,7 @@ std::optional<Mapping> try_to_map(const Program& p, const TileProgram& t, const 
   c.out.grid = c.kernel.grid;
   c.out.heaviest_first = k.heaviest_first;
   survey(c);
+  order_grid(c);
   allocate(c);
   const bool plain =
       std::any_of(c.staged.begin(), c.staged.end(), [](const Staged& s) { return s.load && !s.bulk; });

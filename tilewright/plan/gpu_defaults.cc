@@ -1,0 +1,287 @@
+// Default plans of a GPU by stated rules (docs/schedule.md, "Defaults"); defaults.cc says which axes are blocked.
+//  1. Rows that move are resident up to 1024, then 8192 elements, and streamed in chunks of 4096 beyond, by two groups of threads that load themselves.
+//  2. Else a block is 128 rows in pieces of 64, one for each of two computing groups, by 64 columns; a third group loads, two stages ahead.
+//  3. A sum of products of 16-bit arrays without points, or with one mean, takes what registers hold of accumulators (unit_tile): 256 rows by 128 columns in four pieces where both operands
+//     are arrays as they are, with chunks of 64 in four stages; else 128 rows by 256 columns, shared among the results, with chunks of 64 in three stages.
+//  4. The chunk is 128 (or that of rule 3), 64, 32 or 16: the largest whose ring fits shared memory beside what is kept. Where the mapping finds that tiles take more, the driver halves it.
+//  5. More than 8192 rows (1024 where features are few) of a stream of exponentials are cut into 192 for three groups (three_groups).
+//  6. Up to 1024 rows of a stream of exponentials, and products of rule 3 that are arrays as they are, run on a persistent grid: the loading group reads ahead while results are
+//     stored. The former in sections of 32 indices of the last axis before the rows that streamed arrays have, so that blocks with most chunks come first (in_turn).
+//  7. Where single warps multiply (before compute capability 9.0), two groups compute and copy, with blocks and chunks that registers and shared memory hold (cut_for_warps).
+//  8. The guard is the laziest that the state allows: speculative, threshold, always.
+#include <algorithm>
+#include <optional>
+
+#include "tilewright/hardware/machine.h"
+#include "tilewright/plan/defaults.h"
+
+namespace tilewright {
+
+namespace {
+
+constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows, elements
+constexpr int64_t kRowChunk = 4096;
+constexpr int64_t kLeastChunk = 16;
+constexpr int64_t kSection =
+    32;  // heads or the like whose streamed arrays a second-level cache holds at so few rows
+constexpr int64_t kSignals = 4096;  // bytes of shared memory for signals and small tiles
+
+/// How a GPU cuts sums of products of 16-bit arrays without extremes.
+struct UnitTile {
+  int64_t rows = 128, columns = 64, chunk = 128;
+  int stages = 2, groups = 2;
+};
+
+/// Accumulators lie in registers: 64 rows by 256 columns, or as many columns of several results, take half of those of a group of 128 threads. Where both operands are
+/// arrays as they are, nothing else does, and four groups share what is copied.
+UnitTile unit_tile(const DefaultStart& start) {
+  const Program& p = start.program;
+  const Derivation& d = start.derivation;
+  const AxisRoles& roles = start.roles;
+  if (start.rows.size() != 2) return {};
+  int64_t results = 0;
+  for (const Pass& pass : d.passes)
+    for (const Component& c : pass.state.components) results += c.axes.size() > 1;
+  const bool narrow = std::all_of(roles.streamed_inputs.begin(), roles.streamed_inputs.end(), [&](Sym t) {
+    return bytes(p.input(t)->dtype) == 2 || roles.read_at.at(t).size() < 2;
+  });
+  // A mean may move under the sums: one row of shifts is added to them in every chunk. Extremes want chunks as long as their blocks of rows.
+  const bool moves =
+      d.passes.size() == 1 && std::any_of(d.passes[0].state.points.begin(), d.passes[0].state.points.end(),
+                                          [](const Point& x) { return x.kind != Point::Kind::Mean; });
+  if (d.passes.size() != 1 || moves || d.passes[0].state.points.size() > 1 || !narrow || results == 0)
+    return {};
+  if (results == 1 && d.passes[0].state.components.size() == 1 && roles.streamed_inputs.size() == 2 &&
+      roles.kept_inputs.empty())
+    return {256, 128, 64, 4, 4};
+  return {128, std::max<int64_t>(64, 256 / results), 64, 3, 2};
+}
+
+/// Long streams of exponentials, with one operand kept and one result with features, as a GPU takes them: 192 rows in three groups share what is copied. Each
+/// thread then has 160 registers; those of the result, of a chunk of scores and of their rounded form may be 112 of them. None where the chunk would be short.
+std::optional<GuardedPlan> three_groups(const DefaultStart& start, const Plan& two) {
+  const Program& p = start.program;
+  const Derivation& d = start.derivation;
+  const AxisRoles& roles = start.roles;
+  const Sym row_axis = start.row_axis;
+  constexpr int64_t groups = 3, rows = 64, registers = 112, threads = 128;
+  if (two.computers != 2 || two.guard != Guard::Speculative || d.passes.size() != 1 || !row_axis ||
+      widest_operand(p, roles) > 2)
+    return {};
+  int64_t features = 0, kept = 0, kept_bytes = 0, streamed_bytes = 0;
+  const auto size_of_whole = [&](const std::vector<Sym>& axes) {
+    int64_t n = 1;
+    for (Sym a : axes)
+      if (contains(two.whole, a)) n *= p.axis(a).size.rational()->num();
+    return n;
+  };
+  const auto padded = [&](Sym t) {  // panels of 64 features
+    const int64_t n = size_of_whole(roles.read_at.at(t));
+    return n > 1 ? (n + 63) / 64 * 64 : n;
+  };
+  for (const Component& c : d.passes[0].state.components)
+    if (const int64_t n = size_of_whole(c.axes); n > 1) features = features == 0 ? n : -1;
+  for (Sym t : roles.kept_inputs)
+    if (contains(roles.read_at.at(t), row_axis) && size_of_whole(roles.read_at.at(t)) > 1) {
+      ++kept;
+      kept_bytes += padded(t) * bytes(p.input(t)->dtype);
+    }
+  for (Sym t : roles.streamed_inputs) streamed_bytes += padded(t) * bytes(p.input(t)->dtype);
+  if (features < 1 || kept != 1) return {};
+  const int64_t left =
+      registers -
+      rows * features / threads;  // scores take rows·chunk / threads, their rounded form half of it
+  const int64_t chunk = std::min<int64_t>(128, left * 2 * threads / (3 * rows) / 32 * 32);
+  if (chunk < 64) return {};
+  GuardedPlan out{{}, two};
+  for (Cut& cut : out.plan.group)
+    if (cut.axis == row_axis) cut.block = groups * rows, cut.piece = rows;
+  out.plan.computers = groups;
+  out.plan.chunk = chunk;
+  out.plan.stages = 3;
+  // Rounded scores pass through shared memory where a mask hides what is not finite.
+  const auto needed = [&] {
+    return groups * rows * (kept_bytes + 2 * (chunk + 8)) + out.plan.stages * chunk * streamed_bytes;
+  };
+  while (out.plan.stages > 1 && needed() > sm90().shared_bytes - kSignals) --out.plan.stages;
+  if (out.plan.stages < 2) return {};
+  return out;
+}
+
+Guard laziest(const Derivation& d) {
+  bool lag = false, speculative = true;
+  for (const Pass& pass : d.passes)
+    for (const Point& point : pass.state.points) {
+      if (point.kind == Point::Kind::Mean) continue;
+      if (!point.may_lag) return Guard::Always;
+      lag = true;
+      speculative = speculative && point.speculative;
+    }
+  if (!lag) return Guard::Always;
+  return speculative ? Guard::Speculative : Guard::Threshold;
+}
+
+/// The plan with blocks that take elements of the grid in turn, in sections where an axis before the last one is read along the stream.
+Plan in_turn(const DefaultStart& start, Plan plan) {
+  plan.grid = GridBy::Persistent;
+  if (plan.group.empty() || plan.group.back().axis != start.row_axis) return plan;
+  for (size_t k = 0; k + 1 < plan.group.size(); ++k) {
+    const Sym axis = plan.group[k].axis;
+    for (Sym t : start.roles.streamed_inputs)
+      if (plan.group[k].block == 1 && contains(start.roles.read_at.at(t), axis))
+        plan.section_axis = axis, plan.section = kSection;
+  }
+  return plan;
+}
+
+std::vector<GuardedPlan> rows_that_move(const DefaultStart& start) {
+  Plan plan = start.plan;
+  plan.loaders = 0;
+  plan.computers = 2;
+  plan.guard = Guard::Always;
+  std::vector<GuardedPlan> plans;
+  for (int64_t capacity : {kShortRow, kLongRow}) {
+    GuardedPlan g{{}, plan};
+    g.when.at_most.emplace_back(plan.stream, capacity);
+    g.plan.chunk = capacity;
+    g.plan.resident = true;
+    plans.push_back(g);
+  }
+  plan.chunk = kRowChunk;
+  plans.push_back(GuardedPlan{{}, plan});
+  return plans;
+}
+
+/// Rule 4.
+int64_t chunk_that_fits(const DefaultStart& start, const Plan& plan, const UnitTile& unit) {
+  const Program& p = start.program;
+  const AxisRoles& roles = start.roles;
+  int64_t kept = 0, per_element = 0, row_block = 1;
+  for (Sym t : roles.kept_inputs)
+    kept += start.extents.elements(roles.read_at.at(t)) * bytes(p.input(t)->dtype);
+  for (Sym t : roles.streamed_inputs)
+    per_element += start.extents.elements(roles.read_at.at(t), plan.stream) * bytes(p.input(t)->dtype);
+  for (const Cut& cut : plan.group) row_block = std::max(row_block, cut.block);
+  // A made operand passes through shared memory when it cannot stay in registers: reserve its tile.
+  const int64_t made = unit.groups > 2 ? 0 : row_block * std::max<int64_t>(2, widest_operand(p, roles));
+  per_element = per_element * plan.stages + made;
+  const int64_t budget = sm90().shared_bytes - kSignals - kept;
+  int64_t chunk = kLeastChunk;
+  for (int64_t longer : {unit.chunk, int64_t(64), int64_t(32)})
+    if (longer * per_element <= budget) {
+      chunk = longer;
+      break;
+    }
+  if (start.summed() > 1)
+    while (chunk > 1 && chunk * per_element > budget) chunk /= 2;
+  return chunk;
+}
+
+/// Rule 7. A group of four warps has 128 rows, so that what a warp reads of the streamed operand serves 32 of them; 64 where registers or shared memory do not hold that.
+Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Machine& machine) {
+  constexpr int64_t most_registers = 190, shortest = 32;
+  const Program& p = start.program;
+  const Derivation& d = start.derivation;
+  const AxisRoles& roles = start.roles;
+  const int64_t width = widest_operand(p, roles), summed = start.summed();
+  const bool scores = has_points(d) && width <= 2;
+  plan.loaders = 0;
+  plan.computers = 2;
+  int64_t results = 0;
+  for (const Pass& pass : d.passes)
+    for (const Component& c : pass.state.components) results += c.axes.size() > 1;
+  const auto rows = [&] { return start.row_axis ? start.extents.of[start.row_axis] : 1; };
+  const auto registers = [&] {  // of a thread, for the results and a chunk of scores
+    int64_t n = has_points(d) ? rows() * plan.chunk * 3 / 2 : 0;
+    for (const Pass& pass : d.passes)
+      for (const Component& c : pass.state.components)
+        if (c.axes.size() > 1) n += start.extents.elements(c.axes);
+    return n / (plan.computers * 128);
+  };
+  // Features lie in panels of 64; what is made beside the products passes through shared memory where it cannot stay in registers.
+  const auto tile_bytes = [&](Sym t) {
+    int64_t n = bytes(p.input(t)->dtype);
+    const bool panels = n == 2;
+    for (Sym a : roles.read_at.at(t)) {
+      const auto it = start.extents.of.find(a);
+      const int64_t extent = a == plan.stream || it == start.extents.of.end() ? 1 : it->second;
+      n *= panels && extent > 1 && contains(plan.whole, a) ? (extent + 63) / 64 * 64 : extent;
+    }
+    return n;
+  };
+  const auto shared = [&] {
+    int64_t n = 0;
+    for (Sym t : roles.kept_inputs) n += tile_bytes(t);
+    for (Sym t : roles.streamed_inputs) n += plan.chunk * tile_bytes(t) * plan.stages;
+    const int64_t made = unit.groups > 2 ? 0 : has_points(d) ? std::max<int64_t>(2, width) : 4 * results;
+    return n + rows() * (plan.chunk + 8) * made;
+  };
+  std::vector<int64_t> blocks{128}, chunks{64, 32, 16};
+  if (scores || unit.groups > 2) blocks.insert(blocks.begin(), 256);
+  if (!scores && unit.chunk > 64) chunks.insert(chunks.begin(), 128);
+  const auto fits = [&] {
+    for (int64_t block : blocks) {
+      for (Cut& cut : plan.group)
+        if (start.row_axis && cut.axis == start.row_axis)
+          cut.block = block, cut.piece = block / plan.computers, start.extents.of[start.row_axis] = block;
+      for (int64_t chunk : chunks) {
+        plan.chunk = chunk;
+        for (plan.stages = std::min(3, unit.stages); plan.stages >= 2; --plan.stages)
+          if (shared() <= machine.shared_bytes - kSignals && (!scores || registers() <= most_registers) &&
+              (chunk >= shortest || block == blocks.back()))
+            return true;
+      }
+    }
+    return false;
+  };
+  if (!fits()) plan.stages = 1;
+  while (summed > 1 && plan.chunk > 16 && plan.chunk > 64 / summed) plan.chunk /= 2;
+  return plan;
+}
+
+}  // namespace
+
+std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& machine) {
+  const UnitTile unit = unit_tile(start);
+  start.cut([&](Sym axis) {
+    return axis == start.row_axis ? std::pair(unit.rows, int64_t(64)) : std::pair(unit.columns, unit.columns);
+  });
+  // A number that every chunk reads again keeps its threads waiting.
+  start.keep(!start.rows.empty());
+  if (start.moves_rows()) return rows_that_move(start);
+  Plan plan = start.plan;
+  plan.loaders = 1;
+  plan.computers = unit.groups;
+  plan.stages = unit.stages;
+  plan.guard = laziest(start.derivation);
+  if (machine.arch != sm90().arch) return {GuardedPlan{{}, cut_for_warps(start, plan, unit, machine)}};
+  plan.chunk = chunk_that_fits(start, plan, unit);
+  std::vector<GuardedPlan> plans{GuardedPlan{{}, plan}};
+  if (const std::optional<GuardedPlan> longer = three_groups(start, plan)) {
+    const int64_t short_rows = longer->plan.chunk > 64 ? kShortRow : kLongRow;
+    const Axis& rows_axis = start.program.axis(start.row_axis);
+    if (rows_axis.baked()) {
+      if (rows_axis.size.rational()->num() > short_rows) plans[0] = *longer;
+    } else {
+      plans[0].when.at_most.emplace_back(start.row_axis, short_rows);
+      plans.push_back(*longer);
+    }
+  }
+  if (plan.guard == Guard::Speculative && start.row_axis) {
+    const Plan brief = in_turn(start, plan);
+    const Axis& rows_axis = start.program.axis(start.row_axis);
+    const bool covered = !plans[0].when.at_most.empty() && plans[0].when.at_most[0].second <= kShortRow;
+    if (rows_axis.baked()) {
+      if (rows_axis.size.rational()->num() <= kShortRow) plans[0].plan = brief;
+    } else if (covered) {
+      plans[0].plan = brief;
+    } else {
+      plans.insert(plans.begin(), GuardedPlan{{{{start.row_axis, kShortRow}}}, brief});
+    }
+  } else if (unit.groups > 2) {
+    for (GuardedPlan& g : plans) g.plan.grid = GridBy::Persistent;
+  }
+  return plans;
+}
+
+}  // namespace tilewright
