@@ -68,6 +68,30 @@ int64_t threads_of_row(int64_t rows, int64_t vectors, int64_t elements, int64_t 
   return best;
 }
 
+/// For each loop over a digit but the last how far apart its steps lie in a Local buffer, in elements, and whether in bits that the swizzle changes: then
+/// all steps of the loop are within them. Nothing where a step moves what the swizzle depends on, or more than one digit of the layout.
+std::optional<std::vector<std::pair<int64_t, bool>>> steps_of(const Buffer& b, const Nest& nest) {
+  const Swizzle& s = b.layout.swizzle();
+  if (s.bits > 0 && b.alignment % (bytes(b.dtype) << (s.base + s.shift + s.bits)) != 0) return {};
+  std::vector<std::pair<int64_t, bool>> out;
+  for (size_t k = 0; k + 1 < nest.loops.size(); ++k) {
+    const DigitLoop& l = nest.loops[k];
+    int64_t distance = 0;
+    for (const Digit& d : b.layout.digits()) {
+      if (d.axis < 0 || b.axes[size_t(d.axis)] != nest.axes[size_t(l.axis)].axis) continue;
+      if (l.step >= d.step && l.step * l.extent <= d.step * d.extent) distance = l.step / d.step * d.stride;
+    }
+    if (distance == 0 || !power_of_two(distance) || !power_of_two(l.extent)) return {};
+    const int64_t end = distance * l.extent, low = int64_t(1) << s.base, high = low << s.bits;
+    const bool swizzled = s.bits > 0 && distance >= low && end <= high;
+    const bool above = s.bits == 0 || distance >= int64_t(1) << (s.base + s.shift + s.bits),
+               below = end <= low;
+    if (!swizzled && !above && !below) return {};
+    out.emplace_back(distance, swizzled);
+  }
+  return out;
+}
+
 /// The elements of a vector `w` as floats.
 std::string elements_of(DType t) {
   std::string text;
@@ -294,21 +318,45 @@ void CudaKernel::copy_words(const MapOp& o, Lines& out) {
   TW_CHECK(!nest.loops.empty() && nest.loops.back().step == 1 && nest.loops.back().extent == 2,
            fmt::format("pairs of {} are not innermost", target.sym.name()));
   const size_t outer = nest.loops.size() - 1;
-  out.open("");
-  open_loops(nest, 0, outer, out);
-  out.line(fmt::format("const int {} = 0;", nest.loops.back().var));
-  for (size_t k = 0; k < nest.axes.size(); ++k) {
-    const NestAxis& a = nest.axes[k];
-    std::vector<std::string> terms;
-    if (!a.owner.empty()) terms.push_back(a.owner);
-    for (const DigitLoop& l : nest.loops)
-      if (l.axis == int(k)) terms.push_back(times(l.var, l.step));
-    out.line(fmt::format("const int {} = {};", names_.part(a.axis, "in"), join_sum(terms)));
-  }
+  const auto coordinates_of = [&](bool thread, bool loops) {
+    for (size_t k = 0; k < nest.axes.size(); ++k) {
+      const NestAxis& a = nest.axes[k];
+      std::vector<std::string> terms;
+      if (thread && !a.owner.empty()) terms.push_back(a.owner);
+      for (const DigitLoop& l : nest.loops)
+        if (loops && l.axis == int(k)) terms.push_back(times(l.var, l.step));
+      out.line(fmt::format("const int {} = {};", names_.part(a.axis, "in"), join_sum(terms)));
+    }
+  };
   std::vector<std::string> local;
   for (Sym a : from.axes) local.push_back(names_.part(a, "in"));
-  out.line(fmt::format("{}[({}) >> 1] = *(const unsigned*)({} + {});", names_.of(o.buffer),
-                       register_offset(target, nest), local_text_.at(from.sym), local_offset(from, local)));
+  out.open("");
+  const auto steps = steps_of(from, nest);
+  std::string place;
+  if (steps) {
+    // Where the thread's first pair lies; the others lie a distance from there, in bits that the swizzle changes by exclusive or.
+    const std::string first = names_.fresh("first_pair");
+    coordinates_of(true, false);
+    const std::string slot = slot_of(from.sym, o.uses);
+    out.line(fmt::format("const int {} = {}{} + {} * ({});", first, kernel_.local_offset(from.sym),
+                         slot.empty() ? "" : fmt::format(" + {} * {}", slot, from.slot_bytes()),
+                         bytes(from.dtype), local_offset(from, local)));
+    std::vector<std::string> added, mixed;
+    for (size_t k = 0; k < outer; ++k) {
+      const auto& [distance, swizzled] = (*steps)[k];
+      (swizzled ? mixed : added).push_back(times(nest.loops[k].var, distance * bytes(from.dtype)));
+    }
+    place = mixed.empty() ? first : fmt::format("({} ^ ({}))", first, join_sum(mixed));
+    place = fmt::format("(local + {} + {})", place, join_sum(added));
+  }
+  open_loops(nest, 0, outer, out);
+  out.line(fmt::format("const int {} = 0;", nest.loops.back().var));
+  if (!steps) {
+    coordinates_of(true, true);
+    place = fmt::format("({} + {})", local_text_.at(from.sym), local_offset(from, local));
+  }
+  out.line(fmt::format("{}[({}) >> 1] = *(const unsigned*){};", names_.of(o.buffer),
+                       register_offset(target, nest), place));
   close_loops(nest, 0, outer, out);
   out.close();
   nest_ = nullptr;

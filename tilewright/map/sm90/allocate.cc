@@ -209,7 +209,7 @@ void allocate_staged(Context& c, Staged& s) {
     for (Sym a : s.tile->axes) shape.push_back(c.extent(a));
     Buffer& b = add_local(c, s.tile->sym, s.tile->axes, s.tile->dtype, Layout::row_major(shape),
                           s.carried ? "made beside, from chunk to chunk" : "made beside");
-    b.slots = std::max(2, s.tile->slots);
+    b.slots = s.loops.empty() ? 1 : std::max(2, s.tile->slots);
     add_channel(c, s, b.slots, c.makers / warp_threads);
     return;
   }

@@ -54,7 +54,7 @@ class Chooser {
     int place;
   };
   struct Candidate {
-    const Loop* loop = nullptr;
+    const Loop* loop = nullptr;  ///< null: made once, before loops
     bool carried = false;
     std::vector<Site> writers;
   };
@@ -73,12 +73,11 @@ class Chooser {
   bool reads_tile(const Site& site, Sym t) const { return has(reads(c_.kernel, *site.stmt), t); }
 
   /// One axis, not that of the rows; written by maps and sums of one loop alone, or a sum over a loop that starts as a constant; read by expressions
-  /// of the loop after it is written (a sum: before, or after the loop).
+  /// of the loop after it is written (a sum: before, or after the loop). Or written outside of loops alone, also with rows.
   std::optional<Candidate> candidate(const Tile& t) const {
-    if (t.level != Level::Registers || t.dtype != DType::f32 || t.axes.size() != 1 || t.axes[0] == c_.row)
-      return {};
+    if (t.level != Level::Registers || t.dtype != DType::f32 || t.axes.size() != 1) return {};
     Candidate x;
-    std::vector<Site> inside;
+    std::vector<Site> inside, outside;
     const Site* start = nullptr;
     for (const Site& s : sites_) {
       if (!has(all_written(*s.stmt), t.sym)) continue;
@@ -92,15 +91,18 @@ class Chooser {
         inside.push_back(s);
       } else {
         auto* m = std::get_if<Map>(&s.stmt->node);
-        if (start || !m || !m->value.number()) return {};
-        start = &s;
+        start = m && m->value.number() && !start ? &s : start;
+        outside.push_back(s);
       }
     }
-    if (!x.loop || c_.axis(x.loop->axis).kind == KernelAxis::Kind::Resident) return {};
-    x.carried = start != nullptr;
-    if (x.carried && (inside.size() != 1 || !accumulates(*inside[0].stmt) || start->place > inside[0].place))
+    if (x.writers.empty() || (x.loop && t.axes[0] == c_.row)) return {};
+    if (x.loop && c_.axis(x.loop->axis).kind == KernelAxis::Kind::Resident) return {};
+    x.carried = x.loop && !outside.empty();
+    if (x.carried && (outside.size() != 1 || !start || inside.size() != 1 || !accumulates(*inside[0].stmt) ||
+                      start->place > inside[0].place))
       return {};
-    if (!x.carried && reads_tile(inside[0], t.sym)) return {};
+    const std::vector<Site>& made = x.loop ? inside : outside;
+    if (!x.carried && reads_tile(made[0], t.sym)) return {};
     for (const Site& s : sites_) {
       const bool writes = has(all_written(*s.stmt), t.sym);
       if (writes || !reads_tile(s, t.sym)) continue;
@@ -110,17 +112,19 @@ class Chooser {
         const bool before = s.loop == x.loop && s.place < inside[0].place;
         const bool after = !s.loop && s.place >= end_of_.at(x.loop);
         if (!before && !after) return {};
-      } else if (s.loop != x.loop || s.place < inside.back().place) {
+      } else if (x.loop && s.loop != x.loop) {
+        return {};
+      } else if (s.place < made.back().place) {
         // What stands between its writers would read another value than the one handed over, unless it is made beside too.
-        if (s.loop != x.loop || s.place < inside[0].place || !chosen_or_one_axis(s)) return {};
+        if (s.place < made[0].place || !one_axis(s)) return {};
       }
     }
     return x;
   }
 
-  bool chosen_or_one_axis(const Site& s) const {
+  bool one_axis(const Site& s) const {
     const Sym target = written(*s.stmt);
-    return target && c_.tile(target).axes.size() == 1 && c_.tile(target).axes[0] != c_.row;
+    return target && c_.tile(target).axes.size() == 1;
   }
 
   /// Everything that its writers read lies in shared memory or is made beside.
@@ -190,7 +194,7 @@ class Chooser {
       if (handed_over || x.carried) {
         Staged ring;
         ring.tile = &tile;
-        ring.loops = {x.loop};
+        if (x.loop) ring.loops = {x.loop};
         ring.carried = x.carried;
         rings_.push_back(ring);
       } else {
@@ -310,9 +314,9 @@ void BodyBuilder::make_tile(const Stmt& s, const Position& at, Ops& out) {
   out.push_back({op, s.comment});
 }
 
-void BodyBuilder::make_chunk(const Loop& s, const Position& at, Ops& out) {
+void BodyBuilder::make_tiles(const Body& body, const Position& at, Ops& out) {
   Statements list;
-  for (const Stmt& x : s.body)
+  for (const Stmt& x : body)
     if (c_.beside.count(&x)) list.push_back(&x);
   std::set<Sym> own, needed;  // rings that are handed over, rings that are read
   for (const Stmt* x : list) {
@@ -322,12 +326,12 @@ void BodyBuilder::make_chunk(const Loop& s, const Position& at, Ops& out) {
   }
   wait(needed, at, out);
   for (const Staged& r : c_.staged)
-    if (own.count(r.tile->sym)) out.push_back({Wait{r.channel, false, c_.use(r, at)}, {}});
+    if (own.count(r.tile->sym) && at.loop) out.push_back({Wait{r.channel, false, c_.use(r, at)}, {}});
   std::set<Sym> was_read, was_written;  // since the last barrier
   for (const Stmt* x : list) {
     const Sym target = written(*x);
     // Other threads may still read what is kept from the chunk before.
-    bool ordered = !own.count(target) || was_read.count(target) || was_written.count(target);
+    bool ordered = (at.loop && !own.count(target)) || was_read.count(target) || was_written.count(target);
     for (Sym t : reads(c_.kernel, *x)) ordered = ordered || was_written.count(t);
     const size_t before = out.size();
     make_tile(*x, at, out);
@@ -341,7 +345,7 @@ void BodyBuilder::make_chunk(const Loop& s, const Position& at, Ops& out) {
   release(needed, at, out);
   for (const Staged& r : c_.staged) {
     if (own.count(r.tile->sym)) out.push_back({Arrive{r.channel, true, c_.use(r, at), Scope::Warp}, {}});
-    if (r.carried && r.loops[0] == &s) publish(r, simplify(c_.use(r, at) + 1), at, out);
+    if (r.carried && at.loop == r.loops[0]) publish(r, simplify(c_.use(r, at) + 1), at, out);
   }
 }
 
@@ -350,8 +354,7 @@ Ops BodyBuilder::making() {
   c_.loop_total.clear();
   for (const Staged& s : c_.staged)
     if (s.load && s.loops.empty() && s.read_beside) out.push_back({Wait{s.channel, true, Expr(0)}, {}});
-  for (const Stmt& s : c_.kernel.body)
-    if (c_.beside.count(&s)) make_tile(s, {}, out);
+  make_tiles(c_.kernel.body, {}, out);
   for (const Staged& s : c_.staged)
     if (s.carried) publish(s, Expr(0), {}, out);
   for (const Loop* loop : c_.loops) {
@@ -362,7 +365,7 @@ Ops BodyBuilder::making() {
     for (const SegmentVars& segment : c_.segments(*loop, out)) {
       if (segment.empty) continue;
       MappedLoop ops{counter, segment.lo, segment.hi, {}};
-      make_chunk(*loop, c_.position(*loop, segment, Expr(counter)), ops.body);
+      make_tiles(loop->body, c_.position(*loop, segment, Expr(counter)), ops.body);
       out.push_back({ops, {}});
     }
   }

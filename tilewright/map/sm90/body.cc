@@ -321,6 +321,13 @@ void BodyBuilder::reduce(const Reduce& s, const Position& at, Ops& out) {
   Expr value = at.masked && s.masked ? s.masked : s.value;
   value = exchanged(s, value, at, out);
   value = clipped(value, s.axes, at, identity(s.reducer));
+  if (s.reducer == Reducer::Sum && value.rational()) {  // as many times as there are elements
+    Expr total = value;
+    for (Sym a : s.axes) total = simplify(total * c_.axis(a).block);
+    if (s.accumulate) total = at_own_axes(s.tile) + total;
+    out.push_back({MapOp{s.tile, total, c_.frame(at), {}}, {}});
+    return;
+  }
   ReduceOp op;
   op.buffer = s.tile;
   op.reducer = s.reducer;

@@ -40,7 +40,7 @@ class BodyBuilder {
   void multiply_now(const Statements& dots, const Position& at, Ops& out);
   void tested(const Dot& s, const Position& at, Ops& out);
   // beside.cc
-  void make_chunk(const Loop& s, const Position& at, Ops& out);
+  void make_tiles(const Body& body, const Position& at, Ops& out);
   void make_tile(const Stmt& s, const Position& at, Ops& out);
   void publish(const Staged& s, Expr use, const Position& at, Ops& out);
   // pipeline.cc

@@ -164,6 +164,9 @@ void survey(Context& c);
 /// Register tiles that are loaded in every chunk come through rings, from where threads take what they hold: copies are then under way ahead of time, and
 /// memory is read in whole rows.
 void load_through_rings(Context& c);
+/// Rewrites the kernel with less work per element: votes about the largest value of a row, operands that are cleaned only where a vote asks for it, factors
+/// of rows beside constants.
+void spare_element_work(Context& c);
 /// Register tiles with two axes along the same threads, and the loads they are made from, go to shared memory. UserError where threads hold what such
 /// a tile is made from.
 void share_crowded(Context& c);
