@@ -42,8 +42,9 @@ const std::set<std::string>& reserved_words() {
   return words;
 }
 
-/// char1 … ulonglong4: the vector types of CUDA.
-bool is_cuda_vector(const std::string& name) {
+/// char1 … ulonglong4, the vector types of CUDA, and the functions that make them.
+bool is_cuda_vector(const std::string& given) {
+  const std::string name = given.rfind("make_", 0) == 0 ? given.substr(5) : given;
   static const std::set<std::string> elements = {"char", "uchar", "short",    "ushort",    "int",   "uint",
                                                  "long", "ulong", "longlong", "ulonglong", "float", "double"};
   return name.size() > 1 && name.back() >= '1' && name.back() <= '4' &&

@@ -399,7 +399,7 @@ Role loading_role(Context& c) {
   role.threads = role.group = 128 - c.makers;
   Ops body;
   for (const Staged& s : c.staged)
-    if (s.loops.empty()) load_tile(c, s, {}, body);
+    if (s.load && s.loops.empty()) load_tile(c, s, {}, body);
   c.loop_total.clear();
   for (const Loop* loop : c.loops) {
     const auto loads = [&](const Staged& s) {
