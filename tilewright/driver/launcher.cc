@@ -25,8 +25,9 @@ struct Variant {
   std::string source;
   std::shared_ptr<CpuModule> cpu;
   std::unique_ptr<cuda::Module> gpu;
-  std::vector<void*> functions;                           ///< one for each kernel
-  int64_t multiprocessors = 1;                            ///< of the GPU
+  std::vector<void*> functions;  ///< one for each kernel
+  int64_t multiprocessors = 1;   ///< of the GPU
+  bool early = false;            ///< its kernels may start before those in front have ended
   std::vector<std::unique_ptr<cuda::DeviceBuffer>> work;  ///< workspaces, grown as needed
 };
 
@@ -203,6 +204,7 @@ struct Launcher::Impl {
     } else {
       const cuda::DeviceInfo device = cuda::device_info(options.device);
       v.multiprocessors = std::max(1, device.multiprocessors);
+      v.early = device.major >= 9;
       v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, arch_on(device, v.mapped.machine)));
       for (const MappedKernel& k : v.mapped.kernels)
         v.functions.push_back(v.gpu->function(kernel_symbol(k), k.local_bytes()));
@@ -259,7 +261,7 @@ struct Launcher::Impl {
       std::vector<cuda::EncodedMap> maps;
       for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
       cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b),
-                   stream);
+                   stream, v.early);
     }
   }
 

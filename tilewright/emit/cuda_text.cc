@@ -269,9 +269,18 @@ __device__ __forceinline__ void tw_wait(unsigned signal, unsigned parity) {
 }
 )"},
       {"tw_grid", {}, R"(// Until kernels in front have ended and what they wrote is visible; this kernel may have been started before.
-__device__ __forceinline__ void tw_grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Devices before compute capability 9.0 start kernels one after another.
+__device__ __forceinline__ void tw_grid_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 // Kernels behind may be started once every block has come here.
-__device__ __forceinline__ void tw_grid_release() { asm volatile("griddepcontrol.launch_dependents;"); }
+__device__ __forceinline__ void tw_grid_release() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
 __device__ __forceinline__ void tw_prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

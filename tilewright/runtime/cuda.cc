@@ -302,7 +302,8 @@ Module::Attributes Module::attributes(void* function) const {
 }
 
 void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_bytes,
-            const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words, void* stream) {
+            const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words, void* stream,
+            bool early) {
   if (blocks == 0) return;
   if (blocks > 0x7fffffff)
     throw UserError(Span{}, fmt::format("{} blocks in one launch", blocks),
@@ -311,15 +312,15 @@ void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_
   for (const EncodedMap& m : maps) parameters.push_back(const_cast<uint64_t*>(m.words));
   parameters.push_back(const_cast<int64_t*>(words.data()));
   // The legacy stream (null) orders launches with those of other streams, so there a kernel starts after what is in front.
-  if (driver().launch_with != nullptr && stream != nullptr) {
-    LaunchAttribute early{};
-    early.id = kLaunchSerialization;
-    early.allowed = 1;
+  if (early && driver().launch_with != nullptr && stream != nullptr) {
+    LaunchAttribute attribute{};
+    attribute.id = kLaunchSerialization;
+    attribute.allowed = 1;
     const LaunchConfig config{{static_cast<unsigned>(blocks), 1, 1},
                               {static_cast<unsigned>(threads), 1, 1},
                               static_cast<unsigned>(dynamic_shared_bytes),
                               stream,
-                              &early,
+                              &attribute,
                               1};
     check(driver().launch_with(&config, function, parameters.data(), nullptr), "launching a kernel");
     return;

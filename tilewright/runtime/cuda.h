@@ -68,9 +68,10 @@ class Module {
 };
 
 /// blocks × threads on `stream` (0: the default stream); parameters: the maps, then the words as one struct. blocks = 0 launches nothing. On a stream of its own
-/// the kernel may start while those in front of it end: it executes griddepcontrol.wait before it touches memory.
+/// the kernel may start while those in front of it end, if `early` says that the device has griddepcontrol (compute capability 9.0): it then waits by it before it
+/// touches memory.
 void launch(void* function, int64_t blocks, int threads, int64_t dynamic_shared_bytes,
-            const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words, void* stream);
+            const std::vector<EncodedMap>& maps, const std::vector<int64_t>& words, void* stream, bool early);
 void synchronize();
 
 /// Times on the device.
