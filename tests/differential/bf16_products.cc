@@ -117,12 +117,9 @@ output O : {}
                      d, e, mask, out);
 }
 
-const std::vector<SizeMap> kRows = {{{"b", 2}, {"i", 100}, {"j", 131}},
-                                    {{"b", 1}, {"i", 61}, {"j", 200}},
-                                    {{"b", 1}, {"i", 33}, {"j", 1}},
-                                    {{"b", 1}, {"i", 1}, {"j", 70}},
-                                    {{"b", 1}, {"i", 50}, {"j", 0}},
-                                    {{"b", 1}, {"i", 300}, {"j", 301}}};
+const std::vector<SizeMap> kRows = {{{"b", 2}, {"i", 100}, {"j", 131}}, {{"b", 1}, {"i", 61}, {"j", 200}},
+                                    {{"b", 1}, {"i", 33}, {"j", 1}},    {{"b", 1}, {"i", 1}, {"j", 70}},
+                                    {{"b", 1}, {"i", 50}, {"j", 0}},    {{"b", 1}, {"i", 300}, {"j", 301}}};
 
 TEST(Bf16Products, OfScoresAndWeights) {
   expect_definition(attention("j >= 0", 64, 64), kRows);
@@ -136,7 +133,8 @@ TEST(Bf16Products, BehindMasksOfWindows) {
                                      {{"b", 1}, {"i", 97}, {"j", 40}},
                                      {{"b", 1}, {"i", 70}, {"j", 400}}};
   expect_definition(attention("j <= i and i <= j + 50", 32, 32, "bf16"), rows, true, "", "tiles");
-  expect_definition(attention("2 * j <= i + 7", 32, 40), rows, true, "group b=1, i=160; stream j=96", "tiles");
+  expect_definition(attention("2 * j <= i + 7", 32, 40), rows, true, "group b=1, i=160; stream j=96",
+                    "tiles");
 }
 
 TEST(Bf16Products, OfMadeFactors) {

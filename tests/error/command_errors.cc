@@ -39,7 +39,8 @@ std::string CommandErrors::folder;
 
 TEST_F(CommandErrors, Verbs) {
   const std::string verbs =
-      "run, check, derive, draw, emit, build, model, verify, search, tune, explain, hardware, cache, completion\n";
+      "run, check, derive, draw, emit, build, model, verify, search, tune, explain, hardware, cache, "
+      "completion\n";
   EXPECT_EQ(refused({}), "error: no verb is given\n  help: verbs are " + verbs);
   EXPECT_EQ(refused({"rum", "s.tw"}), "error: no verb is called `rum`\n  help: did you mean `run`?\n");
   EXPECT_EQ(refused({"optimise", "s.tw"}), "error: no verb is called `optimise`\n  help: verbs are " + verbs);

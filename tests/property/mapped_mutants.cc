@@ -23,10 +23,15 @@ using Damage = std::function<bool(MappedKernel&, Ops& ops, size_t n)>;
 
 class Mutants {
  public:
-  explicit Mutants(const MappedRun& run) : run_(run) {}
+  /// `others`: the same compilation at other sizes, which take other branches.
+  explicit Mutants(const MappedRun& run, std::vector<const MappedRun*> others = {})
+      : run_(run), others_(std::move(others)) {}
 
   void expect_sound() const {
-    for (const Adversary& a : kAdversaries) EXPECT_EQ(run_.run(a), "") << "seed " << a.seed;
+    for (const Adversary& a : kAdversaries) {
+      EXPECT_EQ(run_.run(a), "") << "seed " << a.seed;
+      for (const MappedRun* other : others_) EXPECT_EQ(other->run(run_.mapped(), a), "") << "seed " << a.seed;
+    }
   }
 
   /// One mutant for each op of type T that `damage` takes. All must be noticed.
@@ -76,9 +81,11 @@ class Mutants {
     std::vector<Adversary> adversaries = kAdversaries;
     for (uint64_t seed = 6; seed < 60; ++seed)
       adversaries.push_back({seed, Mode::Random});  // where a fault needs one role to stall
-    for (const Adversary& a : adversaries) {
+    std::vector<const MappedRun*> runs = others_;
+    runs.insert(runs.begin(), &run_);
+    for (size_t k = 0; k < runs.size() * adversaries.size(); ++k) {
       try {
-        if (!run_.run(m, a).empty()) return;
+        if (!runs[k % runs.size()]->run(m, adversaries[k / runs.size()]).empty()) return;
       } catch (const MappedFault&) {
         return;
       } catch (
@@ -90,6 +97,7 @@ class Mutants {
   }
 
   const MappedRun& run_;
+  std::vector<const MappedRun*> others_;
 };
 
 bool removed(MappedKernel&, Ops& ops, size_t n) {
@@ -268,13 +276,13 @@ void show(const Mutants& m) {
 }
 
 /// Chunks of 16 keys for blocks of 128 rows: several plain ones in a pipeline, several masked ones; a second block of one row has plain ones alone. Keys with large scores move the points of both kinds of
-/// chunk; values that are not numbers in masked ones make FMA instructions compute their products.
+/// chunk; values that are not numbers in masked ones of the first head make FMA instructions compute their products.
 struct Causal {
   Causal(LayoutClass layout, const std::string& roles, const Machine& gpu = sm90())
       : compiled(compile_file("examples/pf_causal.tw",
                               "group b=1, h=1, i=128/64; stream j=16; keep Q; guard speculative; " + roles,
                               {.literal_sizes = {{"d", 32}, {"e", 32}}}, Target::Cuda, gpu)),
-        run(compiled, {{"b", 1}, {"h", 1}, {"i", 129}, {"j", 240}}, layout, Target::Cuda, {}, 11, gpu) {
+        run(compiled, {{"b", 1}, {"h", 2}, {"i", 129}, {"j", 240}}, layout, Target::Cuda, {}, 11, gpu) {
     for (int64_t j :
          {40, 118, 200})  // in plain chunks, in the first masked one of the first block, in later ones
       for (int64_t k = 0; k < 32; ++k) run.input("K").set(j * 32 + k, 12 * run.input("K").at(j * 32 + k));
@@ -293,7 +301,7 @@ TEST(MappedMutants, OfCausalAttention) {
   rings(m, false);
   products(m);
   bulk_copies(m);
-  threads_of_a_role(m, 0, 0);
+  threads_of_a_role(m, 1, 0);
   element_work(m, 1);
   show(m);
   EXPECT_GE(kinds(m), 25);
@@ -304,7 +312,7 @@ TEST(MappedMutants, OfCausalAttentionCopiedByInstructions) {
   Mutants m(c.run);
   m.expect_sound();
   rings(m, true);
-  threads_of_a_role(m, 0, 1);
+  threads_of_a_role(m, 1, 1);
   show(m);
   EXPECT_GE(kinds(m), 12);
 }
@@ -400,14 +408,20 @@ TEST(MappedMutants, OfLayernormIntoAProduct) {
   EXPECT_GE(kinds(m), 10);
 }
 
-/// Rings that some role fills by instructions, where the last of their uses are never waited for.
-void rings_in_use(Mutants& m) {
-  m.each<Wait>("a wait is missing", removed);
-  m.each<Wait>("a wait is for the other signal", changed<Wait>([](Wait& w) {
-                 w.full = !w.full;
-                 return true;
-               }));
-  m.each<Arrive>("an arrival comes twice", [](MappedKernel&, Ops& ops, size_t n) {
+/// Rings that some role fills by instructions, where the last of their uses are never waited for. `implied`: the first waits, for what comes before what a later wait is
+/// for. `reused`: arrivals that another use of their slot follows stand first.
+void rings_in_use(Mutants& m, int implied = 0, int reused = 1000) {
+  m.each<Wait>("a wait is missing", [left = implied](MappedKernel& k, Ops& ops, size_t n) mutable {
+    return left-- <= 0 && removed(k, ops, n);
+  });
+  m.each<Wait>("a wait is for the other signal", [left = implied](MappedKernel&, Ops& ops, size_t n) mutable {
+    if (left-- > 0) return false;
+    Wait& w = std::get<Wait>(ops[n].node);
+    w.full = !w.full;
+    return true;
+  });
+  m.each<Arrive>("an arrival comes twice", [left = reused](MappedKernel&, Ops& ops, size_t n) mutable {
+    if (left-- <= 0) return false;
     const MappedOp again = ops[n];
     ops.insert(ops.begin() + long(n), again);
     return true;
@@ -425,11 +439,15 @@ TEST(MappedMutants, OfKeysNormalisedBeside) {
       compile_file("examples/qknorm_gqa.tw",
                    "group b=1, k=1, g=1, i=64; stream j=16; keep Q; stages 2; roles 1+1; guard speculative",
                    {.literal_sizes = {{"d", 16}, {"e", 16}}});
-  const MappedRun run(c, {{"b", 1}, {"k", 1}, {"g", 1}, {"i", 40}, {"j", 120}}, LayoutClass::Aligned);
+  const auto with_keys = [&](int64_t j) {
+    return MappedRun(c, {{"b", 1}, {"k", 1}, {"g", 1}, {"i", 40}, {"j", j}}, LayoutClass::Aligned);
+  };
+  const MappedRun run = with_keys(120), whole_chunks = with_keys(112), part_of_one = with_keys(8);
   ASSERT_EQ(run.mapped().kernels[0].roles.size(), 3u);
-  Mutants m(run);
+  Mutants m(run, {&whole_chunks, &part_of_one});
   m.expect_sound();
-  rings_in_use(m);
+  rings_in_use(
+      m, 2, 9);  // the wait for the first keys' sums is one for the queries' too; a masked chunk is the last
   threads_of_a_role(m, 0, 0);
   show(m);
   EXPECT_GE(kinds(m), 7);

@@ -13,9 +13,9 @@
 namespace tilewright::tile_interpreter_test {
 namespace {
 
-using testing::TestArray;
 using testing::random_array;
 using testing::sizes_in_order;
+using testing::TestArray;
 using testing::TileSample;
 
 struct Result {

@@ -40,7 +40,8 @@ void proofs(std::string& out, const Derivation& d) {
     const std::vector<Check>& all = pass.state.checks;
     return std::any_of(all.begin(), all.end(), [](const Check& c) { return c.by == "z3"; });
   });
-  out += fmt::format("  (expressions{}: proved over the reals; random values: tested in f64)\n", z3 ? ", z3" : "");
+  out += fmt::format("  (expressions{}: proved over the reals; random values: tested in f64)\n",
+                     z3 ? ", z3" : "");
 }
 
 }  // namespace

@@ -145,7 +145,8 @@ class CppKernel {
     std::string at, panel, row, next, rows, stride, bytes;
   };
   std::map<Sym, Lanes> in_place_;
-  std::map<Sym, std::string> next_rows_;  ///< a copied tile -> arguments of a product that say what the next copy reads
+  std::map<Sym, std::string>
+      next_rows_;  ///< a copied tile -> arguments of a product that say what the next copy reads
   std::map<Sym, int64_t> extents_;  ///< elements of an axis in one block or chunk, padding included
 };
 

@@ -268,7 +268,9 @@ __device__ __forceinline__ void tw_wait(unsigned signal, unsigned parity) {
       : "memory");
 }
 )"},
-      {"tw_grid", {}, R"(// Until kernels in front have ended and what they wrote is visible; this kernel may have been started before.
+      {"tw_grid",
+       {},
+       R"(// Until kernels in front have ended and what they wrote is visible; this kernel may have been started before.
 // Devices before compute capability 9.0 start kernels one after another.
 __device__ __forceinline__ void tw_grid_wait() {
 #if __CUDA_ARCH__ >= 900
@@ -377,7 +379,9 @@ template <int pending> __device__ __forceinline__ void tw_copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 )"},
-      {"tw_gather_quad", {}, R"(// Of four lanes each holds word k of its own for each of four blocks; lane t ends with all words of block t, in the order of the lanes.
+      {"tw_gather_quad",
+       {},
+       R"(// Of four lanes each holds word k of its own for each of four blocks; lane t ends with all words of block t, in the order of the lanes.
 __device__ __forceinline__ void tw_gather_quad(unsigned (&w)[4], int lane) {
   const bool high = lane & 2, odd = lane & 1;
   const unsigned a0 = high ? w[2] : w[0], a1 = high ? w[3] : w[1];
@@ -393,13 +397,17 @@ template <int bits, int base, int shift> __device__ __forceinline__ int tw_swizz
   return offset ^ (((offset >> (base + shift)) & ((1 << bits) - 1)) << base);
 }
 )"},
-      {"tw_seen_f16", {}, R"(// 0 · x onto what was seen: 0 until one of two packed numbers is not finite, NaN from then on.
+      {"tw_seen_f16",
+       {},
+       R"(// 0 · x onto what was seen: 0 until one of two packed numbers is not finite, NaN from then on.
 __device__ __forceinline__ unsigned tw_seen_f16(unsigned seen, unsigned pair) {
   asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0u));
   return seen;
 }
 )"},
-      {"tw_seen_bf16", {}, R"(// 0 · x onto what was seen: 0 until one of two packed numbers is not finite, NaN from then on.
+      {"tw_seen_bf16",
+       {},
+       R"(// 0 · x onto what was seen: 0 until one of two packed numbers is not finite, NaN from then on.
 __device__ __forceinline__ unsigned tw_seen_bf16(unsigned seen, unsigned pair) {
   asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0u));
   return seen;

@@ -22,7 +22,7 @@ struct InternedNode : Node {
   NodeFacts facts;
   mutable std::atomic<const Node*> canonical{nullptr};  ///< simplify() of this node
   mutable std::atomic<const std::vector<Sym>*> free_syms{
-      nullptr};                          ///< free symbols in first-occurrence order
+      nullptr};  ///< free symbols in first-occurrence order
   mutable std::atomic<const std::vector<Sym>*> read_syms{nullptr};  ///< tensors_read()
   mutable std::atomic<uint8_t> sign{0};  ///< SignFacts (interval.cc); 0: not known yet
 };

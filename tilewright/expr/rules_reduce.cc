@@ -49,7 +49,8 @@ Expr extremum(Op op, std::vector<Expr> args) {
       continue;
     }
     auto [c, rest] = split_number(a);
-    auto same = std::find_if(terms.begin(), terms.end(), [other = rest](auto& t) { return t.first == other; });
+    auto same =
+        std::find_if(terms.begin(), terms.end(), [other = rest](auto& t) { return t.first == other; });
     if (same == terms.end())
       terms.emplace_back(rest, c);
     else if (max ? c.value() > same->second.value() : c.value() < same->second.value())

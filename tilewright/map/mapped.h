@@ -249,9 +249,9 @@ struct RankOp {
 // clang-format on
 
 struct MappedOp {
-  std::variant<Define, Fetch, MappedLoop, Items, If, Vote, Fail, Wait, Arrive, CopyAsync, Copy, StoreOut, StoreAsync,
-               BulkWait, Mma, MmaFence, Commit, WaitGroup, CopyCommit, CopyWait, ProxyFence, Barrier, MapOp,
-               ReduceOp, RankOp>
+  std::variant<Define, Fetch, MappedLoop, Items, If, Vote, Fail, Wait, Arrive, CopyAsync, Copy, StoreOut,
+               StoreAsync, BulkWait, Mma, MmaFence, Commit, WaitGroup, CopyCommit, CopyWait, ProxyFence,
+               Barrier, MapOp, ReduceOp, RankOp>
       node;
   std::string comment;
 };
