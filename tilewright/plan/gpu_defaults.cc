@@ -185,8 +185,7 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
   const AxisRoles& roles = start.roles;
   const int64_t width = widest_operand(p, roles), summed = start.summed();
   const bool scores = has_points(d) && width <= 2;
-  plan.loaders = 0;
-  plan.computers = 2;
+  plan.computers = 2;  // they copy too; the loading group of the plan says that products go to units for 16-bit operands
   int64_t results = 0;
   for (const Pass& pass : d.passes)
     for (const Component& c : pass.state.components) results += c.axes.size() > 1;
