@@ -1,9 +1,11 @@
 // Tile programs mapped to sm_90a and run by the interpreter of mapped programs: values against the definition, no race, no deadlock, no early release under
 // several adversaries; refusals by name.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "tests/support/compiled.h"
@@ -199,6 +201,29 @@ TEST(MapSm90, TilesWithoutRowsAreMadeBeside) {
     EXPECT_FALSE(computed) << "a tile of keys alone is in the registers of all";
     for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
   }
+}
+
+/// The copy engine reads from addresses of 16 bytes: chunks of four elements of two bytes along the last dimension come by instructions.
+TEST(MapSm90, BoxesBeginAtMultiplesOfSixteenBytes) {
+  const std::string text =
+      "axis r, j\naxis d = 8, e = 8\ninput x[r, j] : bf16\ninput q[r, d] : bf16\ninput k[j, d] : bf16\n"
+      "input v[j, e] : bf16\ninput b[j] : f32\ns[r, j] = sum[d](q * k) * x\np[r, j] = relu(s - b)\n"
+      "o[r, e] = sum[j](p * v)\noutput o : f16\n";
+  for (const auto& [chunk, bulk] : std::map<int, int>{{4, 3}, {16, 4}}) {
+    const Compiled c = compile(text, fmt::format("group r=128/64; stream j={}; stages 2; roles 1+2", chunk));
+    const MappedRun run(c, {{"r", 3}, {"j", 40}}, LayoutClass::Aligned);
+    ASSERT_EQ(run.layout(), LayoutClass::Aligned);
+    EXPECT_EQ(int(run.mapped().kernels[0].tensor_maps.size()), bulk) << chunk;
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << chunk;
+  }
+  // Rows that begin in the middle of a unit.
+  const Compiled shifted = compile(
+      "axis i, j\naxis d = 64, e = 64, m = 72\ninput Q[i, d] : f16\ninput K[j, m] : f16\ninput V[j, e] : "
+      "f16\n"
+      "S[i, j] = sum[d](Q * K[j, d + 3])\nO[i, e] = sum[j](softmax[j](S) * V)\noutput O : f16\n");
+  const MappedRun run(shifted, {{"i", 5}, {"j", 40}}, LayoutClass::Aligned);
+  ASSERT_EQ(run.layout(), LayoutClass::Aligned);
+  for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
 }
 
 TEST(MapSm90, RegisterTilesComeThroughRings) {

@@ -476,6 +476,14 @@ void Runner::for_each_in_box(RoleState& r, const TensorMap& map, const std::vect
   });
 }
 
+void Runner::expect_units(RoleState& r, const TensorMap& map, const std::vector<int64_t>& coordinates) {
+  const int64_t begin = coordinates.at(0) * bytes(map.dtype);
+  if (begin % 16 != 0)
+    fault(Kind::Placement, r,
+          fmt::format("a box begins {} bytes into the last dimension of {}, which is no multiple of 16",
+                      begin, map.name));
+}
+
 void Runner::execute(RoleState& r, const CopyAsync& op) {
   const Buffer& b = kernel_.buffer(op.buffer);
   const Channel& c = kernel_.channels.at(op.channel);
@@ -489,6 +497,7 @@ void Runner::execute(RoleState& r, const CopyAsync& op) {
   arrive(r, op.channel, true, use, 1, Scope::Role);
   signal(op.channel, true, signal_slot).bytes += op.bytes;
   copies_.push_back({&op, r.node, r.index, slot, signal_slot, integers(r, op.coordinates)});
+  expect_units(r, map, copies_.back().coordinates);
   if (adversary_.mode == Adversary::Mode::Eager) complete_copy(copies_.size() - 1);
 }
 
@@ -521,6 +530,7 @@ void Runner::execute(RoleState& r, const StoreAsync& op) {
     fault(Kind::BarrierMismatch, r, "several threads issue this bulk store; elect one of the role");
   TW_CHECK(b.slots == 1, "a bulk store has no slot");
   BulkStore s{next_id_++, &op, r.node, integers(r, op.coordinates), false};
+  expect_units(r, map, s.coordinates);
   read_by_store(r, b, 0, 0, box_elements(map), op, s.id);
   r.stores.push_back(std::move(s));
   if (adversary_.mode == Adversary::Mode::Eager) complete(r.stores.back(), r);

@@ -160,6 +160,8 @@ class Runner {
   const TensorMap& tensor_map(RoleState& r, int number, const Buffer& b, int64_t offset,
                               size_t rank);  ///< checked
   int64_t box_elements(const TensorMap& map) const;
+  /// The engine reads and writes at addresses of 16 bytes.
+  void expect_units(RoleState& r, const TensorMap& map, const std::vector<int64_t>& coordinates);
   template <class F>
   void for_each_in_box(RoleState& r, const TensorMap& map, const std::vector<int64_t>& coordinates,
                        int64_t offset, F visit);

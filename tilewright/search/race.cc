@@ -46,6 +46,9 @@ std::vector<Contender> race(size_t contenders, const std::function<double(size_t
       } catch (const UserError& e) {
         if (k == 0) throw;
         c.failed = e.diagnostics().front().what;
+      } catch (const InternalError& e) {  // a plan that the assembler of a GPU has too few registers for, say
+        if (k == 0) throw;
+        c.failed = std::string(e.what()).substr(0, std::string(e.what()).find('\n'));
       }
       if (fresh && k != 0) longest_start = std::max(longest_start, spent() - before);
     }

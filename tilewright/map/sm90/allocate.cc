@@ -96,7 +96,7 @@ void make_bulk(Context& c, Staged& s) {
     return;  // a bulk copy cannot report an index outside the array
   std::vector<Dim> dims = c.dims(tensor);
   const Sym inner = innermost_axis(c, tile, tensor, s.load->index);
-  if (!inner || dims.back().pieces.size() != 1) return;
+  if (!inner || dims.back().pieces.size() != 1 || !begins_at_units(c, *s.load, inner, tile.dtype)) return;
   Sym outer;
   for (Sym a : tile.axes)
     if (a != inner) outer = a;

@@ -28,6 +28,14 @@ int64_t literal(Expr e, int64_t otherwise) {
   return r && r->is_integer() ? r->num() : otherwise;
 }
 
+bool begins_at_units(const Context& c, const Load& load, Sym inner, DType dtype) {
+  const int64_t unit = 16 / bytes(dtype), none = -1;
+  const KernelAxis& a = c.axis(inner);
+  const bool from_start = a.kind == KernelAxis::Kind::Whole || a.kind == KernelAxis::Kind::Resident;
+  const int64_t offset = literal(load.index.back() - Expr(inner), none);
+  return offset >= 0 && offset % unit == 0 && (from_start || a.block % unit == 0);
+}
+
 Expr identity(Reducer r) {
   switch (r) {
     case Reducer::Sum:

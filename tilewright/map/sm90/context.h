@@ -202,5 +202,7 @@ Expr identity(Reducer r);
 Expr sum_of(Expr a, Expr b);      ///< without zeros
 Expr product_of(Expr a, Expr b);  ///< without ones
 int64_t literal(Expr e, int64_t otherwise);
+/// Each box of a bulk copy begins where the engine can read: at a multiple of 16 bytes along the last dimension of the array. `inner`: the axis of the tile that runs along it.
+bool begins_at_units(const Context& c, const Load& load, Sym inner, DType dtype);
 
 }  // namespace tilewright::hopper

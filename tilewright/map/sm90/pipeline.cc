@@ -75,8 +75,8 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
     for (const Stmt* y : first)
       if (dot(x).a == dot(y).tile || dot(x).b == dot(y).tile) return false;
   }
-  for (Sym t : in_last)  // held over into the next iteration, which needs a slot of its own
-    if ((in_first.count(t) || in_middle.count(t)) && c_.find_staged(t)->tile->slots < 2) return false;
+  for (Sym t : in_last)  // held over into the next iteration, which needs a slot of its own, and the loads ahead of it another
+    if ((in_first.count(t) || in_middle.count(t)) && c_.find_staged(t)->tile->slots < 3) return false;
 
   auto batch = [&](const Statements& dots, const Position& at, Ops& ops) {
     for (const Stmt* x : dots) {

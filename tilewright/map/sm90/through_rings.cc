@@ -16,6 +16,8 @@ bool may_come_in_bulk(const Context& c, const Load& load, const Tile& t) {
   if (!input || input->dtype != t.dtype || bytes(t.dtype) != 2 || load.present || t.axes.empty() ||
       t.axes.size() > 2)
     return false;
+  for (Sym a : t.axes)
+    if (depends_on(load.index.back(), a) && !begins_at_units(c, load, a, t.dtype)) return false;
   return std::all_of(load.index.begin(), load.index.end(), [](Expr e) { return tensors_read(e).empty(); });
 }
 
