@@ -159,7 +159,7 @@ def page(data):
            "![TFLOP/s over the length of sequences](pictures/h200_lengths.svg)", "", "At 4096 queries and keys:", "", "![TFLOP/s of variants](pictures/h200_variants.svg)", "", "## Attention over lengths", ""]
     out += ["TFLOP/s, and how many times as fast as cuDNN (c), FlashAttention-2 (a) and compiled FlexAttention (x), each where it ran.", ""] + lengths_table(lengths)
     for unit in dict.fromkeys(r["unit"] for _, r in others):
-        out += ["", f"## {'Others' if unit == 'TFLOP/s' else 'Rows'}", ""] + table([(n, r) for n, r in others if r["unit"] == unit], "program")
+        out += ["", f"## {'Others' if unit == 'TFLOP/s' else 'Bandwidth'}", ""] + table([(n, r) for n, r in others if r["unit"] == unit], "program")
     refused = sorted({(p, why.strip().split("\n")[0][:160]) for r in rest.values() for p, why in r.get("refused", {}).items()})
     if refused:
         out += ["", "Peers that did not run where the table says so:", ""] + [f"- {name_of(p)}: {why}" for p, why in refused]
