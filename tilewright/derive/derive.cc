@@ -88,12 +88,25 @@ Expr Deriver::with_guarded_scales(Expr e) const {
     if (!x.is(Op::Mul)) return x;
     Expr none;
     bool unbounded = false;
+    std::vector<Expr> bounded, others;  // factors that stand beside the sums and the scales
     for (Expr f : x.args()) {
-      const Work* w = f.is(Op::Read) ? work(f->sym) : nullptr;
-      if (w && w->is_sum()) none = none ? logical_or(none, equal(f, 0)) : equal(f, 0);
-      unbounded = unbounded || (f.is(Op::Exp) && unbounded_over_nothing(f.arg(0)));
+      // |s| and powers of s are 0 where s is.
+      Expr sum = f;
+      while (sum.is(Op::Abs) || (sum.is(Op::Pow) && sum.arg(1).number() && *sum.arg(1).number() > 0))
+        sum = sum.arg(0);
+      const Work* w = sum.is(Op::Read) ? work(sum->sym) : nullptr;
+      const bool scale = f.is(Op::Exp) && unbounded_over_nothing(f.arg(0));
+      if (w && w->is_sum())
+        none = none ? logical_or(none, equal(sum, 0)) : equal(sum, 0);
+      else if (!scale)
+        others.push_back(f);
+      if (!scale) bounded.push_back(f);
+      unbounded = unbounded || scale;
     }
-    return none && unbounded ? simplify(select(none, 0, x)) : x;
+    if (!none || !unbounded) return x;
+    // Another factor may be NaN over nothing, a mean say.
+    const bool finite = std::all_of(others.begin(), others.end(), [&](Expr f) { return !holds_results(f); });
+    return simplify(select(none, finite ? Expr(0) : make(Op::Mul, bounded), x));
   });
 }
 
