@@ -40,9 +40,10 @@ void read_schedule(const std::string& given, CompileOptions& c) {
     mistake("--schedule is empty",
             "write clauses, such as \"stream j=128\", or leave the option out for the default plans");
   c.schedule = given;
-  // A clause is a word and what it says, so a text without a space is no schedule, and neither is one that has the marks of a path but no `=`.
+  // A clause is a word and what it says, so a text without a space is no schedule, and neither is one that has the marks of a path but no `=`, but for `grid blocks, i/8`.
   const bool path = given.find(' ') == std::string::npos ||
-                    (given.find('=') == std::string::npos && given.find_first_of("./") != std::string::npos);
+                    (given.find('=') == std::string::npos && given.find("grid ") == std::string::npos &&
+                     given.find_first_of("./") != std::string::npos);
   InputFile file(given);
   if (!path && (file.missing() || file.problem() == std::strerror(ENAMETOOLONG))) return;
   const std::string content = file.text();

@@ -298,6 +298,9 @@ TEST_F(CommandErrors, Schedules) {
             "error: --schedule nofile.sched: there is no such file\n" + help);
   EXPECT_EQ(run_refused({"--schedule", "no/such file"}),
             "error: --schedule no/such file: there is no such file\n" + help);
+  // A slash in a clause is no path.
+  EXPECT_NE(run_refused({"--schedule", "grid blocks, zz/2"}).find("no axis is called `zz`"),
+            std::string::npos);
   EXPECT_EQ(run_refused({"--schedule", " "}),
             "error: --schedule is empty\n  help: write clauses, such as \"stream j=128\", or leave the "
             "option out for the default plans\n");

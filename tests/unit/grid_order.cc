@@ -49,6 +49,8 @@ TEST(GridClause, IsRefusedByName) {
   EXPECT_NE(refusal("grid blocks, n/8").find("`n` is the last axis of the grid"), std::string::npos);
   EXPECT_NE(refusal("grid blocks, k/8").find("`k` is not grouped"), std::string::npos);
   EXPECT_NE(refusal("grid blocks, m").find("expected `/`"), std::string::npos);
+  EXPECT_NE(refusal("grid blocks, m/4294967296").find("a section of 4294967296 blocks is larger"),
+            std::string::npos);
 }
 
 KernelAxis axis(const char* name) {

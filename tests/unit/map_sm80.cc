@@ -131,10 +131,11 @@ TEST(MapSm80, IsMadeOfProductsByWarpsAndCopiesInGroups) {
 TEST(MapSm80, DefaultPlansFitEveryArchitecture) {
   for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_120"}) {
     const Machine gpu = gpu_machine(arch);
-    for (const char* program : {"pf_global", "pf_causal", "layernorm_matmul", "swiglu"}) {
+    for (const char* program : {"examples/pf_global.tw", "examples/pf_causal.tw",
+                                "examples/layernorm_matmul.tw", "examples/swiglu.tw", "bench/product.tw"}) {
       const Compiled c = [&] {
         try {
-          return compile_file(fmt::format("examples/{}.tw", program), "", {}, Target::Cuda, gpu);
+          return compile_file(program, "", {}, Target::Cuda, gpu);
         } catch (const UserError&) {
           return Compiled{};  // of several kernels
         }
@@ -143,6 +144,11 @@ TEST(MapSm80, DefaultPlansFitEveryArchitecture) {
       const MappedProgram m = map_gpu(c.program, c.tiles, gpu, LayoutClass::Aligned);
       for (const MappedKernel& k : m.kernels) EXPECT_LE(k.local_bytes(), gpu.shared_bytes) << arch << program;
     }
+    const Compiled narrow = compile(
+        "axis i, j, k\ninput A[i, k] : f16\ninput B[k, j] : f16\nC[i, j] = sum[k](A * B)\noutput C : f16\n",
+        "", Target::Cuda, gpu);
+    const MappedProgram m = map_gpu(narrow.program, narrow.tiles, gpu, LayoutClass::Aligned);
+    EXPECT_LE(m.kernels[0].local_bytes(), gpu.shared_bytes) << arch;
   }
 }
 

@@ -114,19 +114,23 @@ void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const N
   barrier(0, scope, out);
 }
 
+std::pair<Nest, bool> CudaKernel::nest_of_reduction(const ReduceOp& o) {
+  std::vector<Sym> range = buffer(o.buffer).axes, buffers{o.buffer};
+  range.insert(range.end(), o.axes.begin(), o.axes.end());
+  bool wide = buffer(o.buffer).dtype == DType::f64;
+  for (Sym t : tiles_in(o.value)) {
+    buffers.push_back(t);
+    wide = wide || (has_buffer(t) && buffer(t).dtype == DType::f64);
+  }
+  return {nest_of(o.frame, range, buffers, o.uses), wide};
+}
+
 void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
   const Buffer& target = buffer(o.buffer);
   TW_CHECK(
       o.across == Scope::Thread && !packed(target),
       fmt::format("{} is reduced over axes that threads share and axes that they do not", target.sym.name()));
-  std::vector<Sym> range = target.axes, buffers{o.buffer};
-  range.insert(range.end(), o.axes.begin(), o.axes.end());
-  bool wide = target.dtype == DType::f64;
-  for (Sym t : tiles_in(o.value)) {
-    buffers.push_back(t);
-    wide = wide || (has_buffer(t) && buffer(t).dtype == DType::f64);
-  }
-  const Nest nest = nest_of(o.frame, range, buffers, o.uses);
+  const auto [nest, wide] = nest_of_reduction(o);
   nest_ = &nest;
   out.open("");
   const std::string& name = names_.of(o.buffer);

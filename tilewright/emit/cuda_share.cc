@@ -107,14 +107,7 @@ std::string elements_of(DType t) {
 
 void CudaKernel::reduce_to_local(const ReduceOp& o, Lines& out) {
   const Buffer& target = buffer(o.buffer);
-  std::vector<Sym> range = target.axes, buffers{o.buffer};
-  range.insert(range.end(), o.axes.begin(), o.axes.end());
-  bool wide = target.dtype == DType::f64;
-  for (Sym t : tiles_in(o.value)) {
-    buffers.push_back(t);
-    wide = wide || (has_buffer(t) && buffer(t).dtype == DType::f64);
-  }
-  const Nest nest = nest_of(o.frame, range, buffers, o.uses);
+  const auto [nest, wide] = nest_of_reduction(o);
   nest_ = &nest;
   replaced_.clear();
   const std::string type = element_type(target.dtype), identity = identity_text(o.reducer, target.dtype);

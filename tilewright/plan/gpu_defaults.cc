@@ -185,7 +185,8 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
   const AxisRoles& roles = start.roles;
   const int64_t width = widest_operand(p, roles), summed = start.summed();
   const bool scores = has_points(d) && width <= 2;
-  plan.computers = 2;  // they copy too; the loading group of the plan says that products go to units for 16-bit operands
+  plan.computers =
+      2;  // they copy too; the loading group of the plan says that products go to units for 16-bit operands
   int64_t results = 0;
   for (const Pass& pass : d.passes)
     for (const Component& c : pass.state.components) results += c.axes.size() > 1;
@@ -211,7 +212,11 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
   const auto shared = [&] {
     int64_t n = 0;
     for (Sym t : roles.kept_inputs) n += tile_bytes(t);
-    for (Sym t : roles.streamed_inputs) n += plan.chunk * tile_bytes(t) * plan.stages;
+    for (Sym t : roles.streamed_inputs) {
+      // A chunk along the last dimension of an array lies in such a panel too.
+      const bool inner = bytes(p.input(t)->dtype) == 2 && p.tensor_axes(t).back() == plan.stream;
+      n += (inner ? (plan.chunk + 63) / 64 * 64 : plan.chunk) * tile_bytes(t) * plan.stages;
+    }
     const int64_t made = unit.groups > 2 ? 0 : has_points(d) ? std::max<int64_t>(2, width) : 4 * results;
     return n + rows() * (plan.chunk + 8) * made;
   };

@@ -240,7 +240,12 @@ class ScheduleParser {
     if (!mark(",")) return;
     plan_.section_axis = axis(form);
     expect("/", form);
+    constexpr int64_t most = 1 << 20;
+    const Span span = peek().span;
     plan_.section = number(form);
+    if (plan_.section > most)
+      fail(span, fmt::format("a section of {} blocks is larger than any that shares a cache", plan_.section),
+           fmt::format("write at most {}, or leave the section out", most));
   }
 
   void group() {

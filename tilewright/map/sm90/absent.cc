@@ -126,8 +126,8 @@ void share_condition(Context& c, Product& p) {
     if (apart && depends_on(part, p.column)) {
       throw UserError(Span{},
                       fmt::format("a product's mask compares elements along {} with elements along {}, and "
-                                  "no thread of sm_90a holds both",
-                                  p.dot->axes[0].written(), p.column.written()),
+                                  "no thread of {} holds both",
+                                  p.dot->axes[0].written(), p.column.written(), c.machine.arch),
                       "mask the operand before the product, or run the program on a CPU");
     }
     Expr& side = apart ? shared : own;

@@ -75,7 +75,9 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
     for (const Stmt* y : first)
       if (dot(x).a == dot(y).tile || dot(x).b == dot(y).tile) return false;
   }
-  for (Sym t : in_last)  // held over into the next iteration, which needs a slot of its own, and the loads ahead of it another
+  for (
+      Sym t :
+      in_last)  // held over into the next iteration, which needs a slot of its own, and the loads ahead of it another
     if ((in_first.count(t) || in_middle.count(t)) && c_.find_staged(t)->tile->slots < 3) return false;
 
   auto batch = [&](const Statements& dots, const Position& at, Ops& ops) {

@@ -34,9 +34,9 @@ void walk(Context& c, const Body& body, const Loop* loop) {
         for (Sym read : tensors_read(index)) {
           if (read.kind() != SymbolKind::Tile) continue;
           throw UserError(Span{},
-                          fmt::format("{} is read at indices from {}, and the threads of sm_90a that copy it "
+                          fmt::format("{} is read at indices from {}, and the threads of {} that copy it "
                                       "to shared memory do not hold those",
-                                      load->tensor.name(), read.name()),
+                                      load->tensor.name(), read.name(), c.machine.arch),
                           "gather its elements into an input first, or run the program on a CPU");
         }
       }
