@@ -10,7 +10,7 @@ namespace tilewright::pricing {
 
 namespace {
 
-// What a block waits for, and how well groups take turns: from attention at 1024 to 16384 rows (docs/model.md, "Prediction").
+// What a block waits for, and how well groups take turns: from streams of exponentials at 1024 to 16384 rows (docs/model.md, "Prediction").
 constexpr double seconds_of_block = 3e-6;  // its first loads and last stores, while nothing else of it runs
 constexpr double seconds_of_load = 1e-6;   // until a tile that is asked for lies in shared memory
 constexpr double seconds_of_turn = 2e-8;   // signals of a chunk
