@@ -170,6 +170,10 @@ def attention(o, kind, S, D=128, dtype=torch.float16, H=32):
         peers = {"cuDNN": backend(SDPBackend.CUDNN_ATTENTION), "FA2": backend(SDPBackend.FLASH_ATTENTION)}
     if kind in ("pf_alibi", "pf_softcap", "pf_window") and o.flex:
         peers["Flex"] = flex(kind, q, k, v, slope, cap, window)
+    if kind.startswith("pf_") and kind != "pf_alibi":
+        softcap, behind = cap if kind in ("pf_softcap", "pf_window") else 0.0, window if kind == "pf_window" else None
+        for label in o.packages:
+            peers[label] = PACKAGES[label](q, k, v, causal, softcap, behind)
     short = SHORT[dtype]
     overrides = f"{named('d')}={D},{named('e')}={D}," + ",".join(f"{named(t)}={short}" for t in "QKVO")
     timed_case(o, f"{kind} {short} D={D} S={S}", f"examples/{kind}.tw", overrides, inputs, {named("O"): out}, reference, 4.0 * D * kv * g * pairs, peers, tolerance=TOLERANCE[dtype])
@@ -220,6 +224,77 @@ def flex(kind, q, k, v, slope, cap, window):
     blocks = create_block_mask(mask, None, None, S, S, device="cuda")
     compiled = torch.compile(flex_attention, dynamic=False)
     return lambda: compiled(q, k, v, score_mod=score, block_mask=blocks, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def lazily(make):
+    """A call that is made at its first use, where what it lacks is listed like any other refusal."""
+    made = []
+
+    def call():
+        if not made:
+            made.append(make())
+        return made[0]()
+
+    return call
+
+
+def flash_attention_4(q, k, v, causal, cap, window):
+    """The package flash-attn-4 (CuTe DSL): arrays [b, s, h, d]."""
+
+    def make():
+        from flash_attn.cute.interface import flash_attn_func
+
+        arrays = [t.transpose(1, 2) for t in (q, k, v)]
+        band = (window - 1, 0) if window else (None, None)
+        with torch.no_grad():
+            return lambda: flash_attn_func(*arrays, causal=causal and not window, softcap=cap, window_size=band)
+
+    return lazily(make)
+
+
+def cudnn_frontend(q, k, v, causal, cap, window):
+    """The package nvidia-cudnn-frontend: the graph of cuDNN without PyTorch's dispatcher."""
+
+    def make():
+        import cudnn
+
+        if cap:
+            raise ValueError("its attention takes no cap on scores")
+        kind = {torch.float16: cudnn.data_type.HALF, torch.bfloat16: cudnn.data_type.BFLOAT16}[q.dtype]
+        graph = cudnn.pygraph(io_data_type=kind, intermediate_data_type=cudnn.data_type.FLOAT, compute_data_type=cudnn.data_type.FLOAT)
+        x, y, z = (graph.tensor_like(t) for t in (q, k, v))
+        result = graph.sdpa(name="sdpa", q=x, k=y, v=z, generate_stats=False, attn_scale=1 / math.sqrt(q.shape[-1]), use_causal_mask=causal)[0]
+        out = torch.empty_like(q)
+        result.set_output(True).set_dim(list(out.shape)).set_stride(list(out.stride()))
+        graph.build([cudnn.heur_mode.A])
+        workspace = torch.empty(max(1, graph.get_workspace_size()), device="cuda", dtype=torch.uint8)
+        arrays = {x: q, y: k, z: v, result: out}
+        handle = cudnn.create_handle()
+
+        def call():
+            cudnn.set_stream(handle=handle, stream=torch.cuda.current_stream().cuda_stream)
+            graph.execute(arrays, workspace, handle=handle)
+            return out
+
+        return call
+
+    return lazily(make)
+
+
+def flashinfer(q, k, v, causal, cap, window):
+    """The package flashinfer-python: arrays [s, h, d] of one batch, compiled by it at first use."""
+
+    def make():
+        from flashinfer import single_prefill_with_kv_cache
+
+        arrays = [t[0].transpose(0, 1).contiguous() for t in (q, k, v)]
+        return lambda: single_prefill_with_kv_cache(*arrays, causal=causal, logits_soft_cap=cap or None, window_left=window - 1 if window else -1)
+
+    return lazily(make)
+
+
+# Peers that are packages of their own. tilelang has no attention operator to call: its kernels are examples that are not part of the package.
+PACKAGES = {"FA4": flash_attention_4, "cudnn-frontend": cudnn_frontend, "flashinfer": flashinfer}
 
 
 def backward_dq(o, S, D=128, H=32):
@@ -297,6 +372,7 @@ def main():
     parser.add_argument("--sizes", default="1024,2048,4096,16384", help="lengths of sequences")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--flex", action="store_true", help="compile FlexAttention beside ALiBi, softcap and window (20 s each)")
+    parser.add_argument("--packages", default="", help="peers that are packages of their own, separated by commas: " + ", ".join(PACKAGES))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--schedule", action="append", default=[], metavar="NAME=TEXT", help="a schedule for the cases of a program")
     o = parser.parse_args()

@@ -14,18 +14,19 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = "bench/results/h200.json"
-NAMES = {"tilewright": "Tilewright", "FA2": "FlashAttention-2", "Flex": "FlexAttention"}
-ORDER = ["tilewright", "cuDNN", "FA2", "Flex", "cuBLAS", "norm + cuBLAS", "torch.softmax", "copy"]
-SERIES = {"tilewright": "s0", "cuDNN": "s1", "FA2": "s2", "Flex": "s3"}
+NAMES = {"tilewright": "Tilewright", "FA2": "FlashAttention-2", "FA4": "flash-attn-4", "Flex": "FlexAttention"}
+ORDER = ["tilewright", "cuDNN", "cudnn-frontend", "FA2", "FA4", "flashinfer", "Flex", "cuBLAS", "norm + cuBLAS", "torch.softmax", "copy"]
+SERIES = {"tilewright": "s0", "cuDNN": "s1", "FA2": "s2", "Flex": "s3", "FA4": "s4"}  # those that are drawn
+MARKS = {"cuDNN": "c", "cudnn-frontend": "n", "FA2": "a", "FA4": "4", "flashinfer": "i", "Flex": "x"}
 KINDS = ["pf_global", "pf_causal", "pf_gqa", "pf_alibi", "pf_softcap", "pf_window"]
 STYLE = """<style>
 text{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;font-size:10px;fill:#1b1b1f}
 .title{font-weight:bold;font-size:11px}.faint{fill:#6d6d76;font-size:9px}
 .paper{fill:#ffffff}.grid{stroke:#d9d9df;stroke-width:.7}
-.s0{stroke:#1d4ed8;fill:#1d4ed8}.s1{stroke:#15803d;fill:#15803d}.s2{stroke:#d97706;fill:#d97706}.s3{stroke:#be185d;fill:#be185d}
+.s0{stroke:#1d4ed8;fill:#1d4ed8}.s1{stroke:#15803d;fill:#15803d}.s2{stroke:#d97706;fill:#d97706}.s3{stroke:#be185d;fill:#be185d}.s4{stroke:#7c3aed;fill:#7c3aed}
 path{fill:none!important;stroke-width:1.7}circle{stroke:none}rect.bar{stroke:none}
 @media (prefers-color-scheme:dark){text{fill:#ececf1}.faint{fill:#9a9aa5}.paper{fill:#16161a}.grid{stroke:#3a3a42}
-.s0{stroke:#7aa2ff;fill:#7aa2ff}.s1{stroke:#4ade80;fill:#4ade80}.s2{stroke:#fbbf24;fill:#fbbf24}.s3{stroke:#f472b6;fill:#f472b6}}
+.s0{stroke:#7aa2ff;fill:#7aa2ff}.s1{stroke:#4ade80;fill:#4ade80}.s2{stroke:#fbbf24;fill:#fbbf24}.s3{stroke:#f472b6;fill:#f472b6}.s4{stroke:#c4b5fd;fill:#c4b5fd}}
 </style>"""
 
 
@@ -50,6 +51,12 @@ def legend(x, y, peers):
     return out
 
 
+def drawn(rates):
+    """Peers that occur in any of `rates` and have a colour."""
+    there = {p for r in rates for p in r}
+    return [p for p in ORDER if p in SERIES and p in there]
+
+
 def panel(x, y, w, h, title, lines, sizes):
     """Rates over lengths of sequences: lines {peer: {size: rate}}."""
     top = top_of([r for l in lines.values() for r in l.values()])
@@ -62,7 +69,7 @@ def panel(x, y, w, h, title, lines, sizes):
                    f'<text class="faint" x="{x - 4}" y="{up(r) + 3:.1f}" text-anchor="end">{r:.0f}</text>')
     for s in sizes:
         out.append(f'<text class="faint" x="{at(s):.1f}" y="{y + h + 12}" text-anchor="middle">{s if s < 1024 else f"{s // 1024} k"}</text>')
-    for peer in [p for p in ORDER if p in lines]:
+    for peer in [p for p in ORDER if p in lines and p in SERIES]:
         points = [(at(s), up(r), s, r) for s, r in sorted(lines[peer].items())]
         out.append(f'<path class="{SERIES[peer]}" d="M' + " L".join(f"{a:.1f} {b:.1f}" for a, b, _, _ in points) + '"/>')
         for a, b, s, r in points:
@@ -81,7 +88,7 @@ def lengths_plot(results):
     chosen.sort(key=lambda g: (g[2] != 128, KINDS.index(g[0]), g[2]))
     sizes = sorted({s for g in chosen for l in groups[g].values() for s in l})
     columns, w, h = 3, 210, 130
-    body = legend(40, 18, ["tilewright", "cuDNN", "FA2", "Flex"])
+    body = legend(40, 18, drawn(groups[g] for g in chosen))
     for n, g in enumerate(chosen):
         body += panel(40 + (n % columns) * (w + 45), 55 + (n // columns) * (h + 55), w, h, f"{g[0]}, {g[2]} features", groups[g], sizes)
     rows = math.ceil(len(chosen) / columns)
@@ -91,9 +98,9 @@ def lengths_plot(results):
 def variants_plot(results):
     rows = [(n.split()[0], n, r) for n, r in results.items() if re.search(r" f16 D=(128|64) S=4096$", n) and not re.search(r"D=64", n.replace("qknorm_gqa f16 D=64", "")) and "rates" in r]
     top = top_of([x for _, _, r in rows for x in r["rates"].values()])
-    w, body, y = 430, legend(150, 18, ["tilewright", "cuDNN", "FA2", "Flex"]), 34
+    w, body, y = 430, legend(150, 18, drawn(r["rates"] for _, _, r in rows)), 34
     for kind, _, r in rows:
-        peers = [p for p in ORDER if p in r["rates"]]
+        peers = [p for p in ORDER if p in r["rates"] and p in SERIES]
         body.append(f'<text x="142" y="{y + 5.5 * len(peers) + 2:.1f}" text-anchor="end">{kind}</text>')
         for p in peers:
             length = w * r["rates"][p] / top
@@ -139,7 +146,7 @@ def lengths_table(rows):
         for s in sizes:
             rates = by_size.get(s, {})
             ours = rates.get("tilewright")
-            ratios = [f"{ours / rates[p]:.2f} {mark}" for p, mark in (("cuDNN", "c"), ("FA2", "a"), ("Flex", "x")) if p in rates]
+            ratios = [f"{ours / rates[p]:.2f} {MARKS[p]}" for p in ORDER if p in MARKS and p in rates]
             cells.append("" if ours is None else f"**{ours:.0f}** " + ", ".join(ratios))
         out.append(f"| {kind} | {dtype} | {d} | " + " | ".join(c.strip() for c in cells) + " |")
     return out
@@ -157,7 +164,9 @@ def page(data):
            "on a machine with such a GPU. Medians; kernels and peers alternate in one process, and each result is checked against the definition in f64 before it is timed. In parentheses: how many times as fast Tilewright is.",
            "Work is what masks leave. What is behind these figures, and where they fall short of what was aimed at, stands in [bench/notes.md](../bench/notes.md).", "",
            "![TFLOP/s over the length of sequences](pictures/h200_lengths.svg)", "", "At 4096 queries and keys:", "", "![TFLOP/s of variants](pictures/h200_variants.svg)", "", "## Attention over lengths", ""]
-    out += ["TFLOP/s, and how many times as fast as cuDNN (c), FlashAttention-2 (a) and compiled FlexAttention (x), each where it ran.", ""] + lengths_table(lengths)
+    there = {p for _, r in lengths for p in r["rates"]}
+    marks = [f"{'compiled ' if p == 'Flex' else ''}{name_of(p)} ({MARKS[p]})" for p in ORDER if p in MARKS and p in there]
+    out += [f"TFLOP/s, and how many times as fast as {', '.join(marks[:-1])} and {marks[-1]}, each where it ran.", ""] + lengths_table(lengths)
     for unit in dict.fromkeys(r["unit"] for _, r in others):
         out += ["", f"## {'Others' if unit == 'TFLOP/s' else 'Bandwidth'}", ""] + table([(n, r) for n, r in others if r["unit"] == unit], "program")
     refused = sorted({(p, why.strip().split("\n")[0][:160]) for r in rest.values() for p, why in r.get("refused", {}).items()})
