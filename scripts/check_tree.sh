@@ -2,7 +2,7 @@
 # Checks the rules of the tree and lists every breach:
 #   - a folder of tilewright/ includes only from itself and from folders declared before it in CMakeLists.txt
 #     (tw_folder lines; DEPENDS narrows them); cli/ and everything else may include from all;
-#   - every folder of tilewright/ is declared there and has a README.md;
+#   - every folder of tilewright/ is declared there and has a README.md, and so have the folders beside it;
 #   - every source file of tilewright/ and cli/ is named in docs/system.md: foo.h and foo.cc by either name,
 #     or as foo.{h,cc}; a name that several folders use is named once for each;
 #   - tests/<label>/<stem>.cc has its names in a namespace ..::<stem>_test, since files of a label compile together.
@@ -57,6 +57,10 @@ for path in tilewright/*/; do
     fi
   done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include' --include='*.h' --include='*.cc' \
              --include='*.inc' --include='*.def' "$path" || true)
+done
+
+for folder in bench cli cmake examples hardware python scripts tests tests/{unit,golden,error,property,differential,gpu,fuzz,numpy,support}; do
+  if [ ! -f "$folder/README.md" ]; then breach "$folder: README.md is missing"; fi
 done
 
 map=docs/system.md
