@@ -377,6 +377,10 @@ def main():
     parser.add_argument("--schedule", action="append", default=[], metavar="NAME=TEXT", help="a schedule for the cases of a program")
     o = parser.parse_args()
     o.sizes = [int(s) for s in o.sizes.split(",")]
+    o.packages = [p for p in o.packages.split(",") if p]
+    for p in o.packages:
+        if p not in PACKAGES:
+            parser.error(f"--packages {p}: no such peer; known are {', '.join(PACKAGES)}")
     o.rounds, o.inner = (5, 3) if o.quick else (11, 5)
     o.schedules = dict(s.split("=", 1) for s in o.schedule)
     chosen = [(name, run) for name, run in cases(o) if re.search(o.only, name)]
