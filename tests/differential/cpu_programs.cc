@@ -607,6 +607,14 @@ TEST(CpuPrograms, Copies) {
     expect_definition(text, DType::f32, {{{"i", 3}, {"j", 129}}, {{"i", 70}, {"j", 7}}});
 }
 
+/// A chunk of one element has no loop for vectors to run along, also where nothing read says which axis they would take.
+TEST(CpuPrograms, ChunksOfOneElementAreCounted) {
+  const std::string count = "axis r, j\nt[r] = sum[j]((j // 4 <= r // 2) or (r - j < 3))\noutput t\n";
+  const std::string largest = "axis r, j\ninput x[r, j] : f32\nm[r] = max[j](x)\noutput m\n";
+  for (const std::string& text : {count, largest})
+    expect_definition(text, DType::f32, {{{"r", 1}, {"j", 2}}, {{"r", 9}, {"j", 17}}}, {.schedule = "stream j=1"});
+}
+
 TEST(CpuPrograms, Masks) {
   expect_samples({
       {"no mask, heads of 40",

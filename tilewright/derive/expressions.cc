@@ -75,11 +75,12 @@ bool leads_negative(Expr e) {
   return n && *n < 0;
 }
 
-/// scale · sum, scale > 0, where the first term of the sum that is not a number has the coefficient ±1.
+/// scale · sum, scale > 0, where the first term of the sum that is neither a number nor 0 times something has the coefficient ±1.
 std::pair<Rational, Expr> monic_sum(Expr e) {
   for (Expr a : e.args()) {
     if (a.number()) continue;
     auto q = factors_of(a)[0].rational();
+    if (q && *q == Rational(0)) continue;  // 0 · x is kept where x may not be finite
     if (!q || *q == Rational(1) || *q == Rational(-1)) return {1, e};
     Rational scale = *q < Rational(0) ? -*q : *q;
     std::vector<Expr> addends;

@@ -68,7 +68,7 @@ bool CppKernel::feeds(const MapOp& map, const MappedOp& next) const {
   std::vector<Sym> domain = result.axes;
   domain.insert(domain.end(), x->axes.begin(), x->axes.end());
   if (!is_permutation(domain, made.axes) || !same_places(map.frame, x->frame, domain)) return false;
-  const Sym lane = lane_of(result, x->axes, x->value);
+  const Sym lane = lane_of(*x);
   if (!lane || lane != cpu::operand_of(kernel_, made.sym).fastest) return false;
   const std::vector<Sym> reads = tensors_read(map.value);
   return std::find(reads.begin(), reads.end(), result.sym) == reads.end();

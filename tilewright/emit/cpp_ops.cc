@@ -45,9 +45,17 @@ std::string as_factor(const std::string& text) {
   return plain ? text : "(" + text + ")";
 }
 
-Sym CppKernel::lane_of(const Buffer& b, const std::vector<Sym>& reduced, Expr value) const {
-  cpu::Operand result = cpu::operand_of(kernel_, b.sym);
-  return cpu::vector_axis(result, reduced, operands(value), extents_);
+/// Those of `axes` that loops run over: of the others one element is there, whose index is defined outside.
+static std::vector<Sym> looped(const std::vector<Sym>& axes, const Frame& frame) {
+  std::vector<Sym> kept;
+  for (Sym a : axes)
+    if (std::none_of(frame.begin(), frame.end(), [&](const AxisFrame& f) { return f.axis == a && f.origin == Expr(a); }))
+      kept.push_back(a);
+  return kept;
+}
+
+Sym CppKernel::lane_of(const ReduceOp& x) const {
+  return cpu::vector_axis(cpu::operand_of(kernel_, x.buffer), looped(x.axes, x.frame), operands(x.value), extents_);
 }
 
 void CppKernel::open_tile(const Buffer& b, Sym lane) {
@@ -114,7 +122,7 @@ void CppKernel::op(const Vote& x) {
     condition = print_.boolean(x.condition);
   } else {
     cpu::Operand none;
-    Sym lane = cpu::vector_axis(none, x.axes, operands(x.condition), extents_);
+    Sym lane = cpu::vector_axis(none, looped(x.axes, x.frame), operands(x.condition), extents_);
     begin(x.frame, lane);
     if (lane && !print_.at_one_stride(x.condition)) {
       lane = {};

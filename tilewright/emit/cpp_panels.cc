@@ -116,7 +116,7 @@ bool CppKernel::panel_by_panel(const MappedOp& o, Sym lane, const AxisFrame& pla
     return cpu::operand_of(kernel_, x->buffer).fastest == lane && placed_so(x->frame);
   if (const auto* x = std::get_if<ReduceOp>(&o.node)) {
     const Buffer& b = kernel_.buffer(x->buffer);
-    if (!placed_so(x->frame) || lane_of(b, x->axes, x->value) != lane) return false;
+    if (!placed_so(x->frame) || lane_of(*x) != lane) return false;
     const bool own = std::find(b.axes.begin(), b.axes.end(), lane) != b.axes.end();
     return own || (x->accumulate && x->reducer == Reducer::Any);
   }

@@ -87,7 +87,7 @@ std::string CppKernel::combined(Reducer r, CKind kind, const std::string& a, con
 void CppKernel::op(const ReduceOp& x) {
   const Buffer& b = kernel_.buffer(x.buffer);
   const CKind kind = CppPrinter::kind(b.dtype);
-  const Sym lane = lane_of(b, x.axes, x.value);
+  const Sym lane = lane_of(x);
   begin(x.frame, lane);
   if (lane && contains(b.axes, lane)) {
     reduce_along(x, b, lane);
