@@ -19,6 +19,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -92,6 +93,40 @@ SETS = {
         ("examples/argmax.tw", "r=384,j=98304"),
         ("examples/unsafe_softmax.tw", "b=1,h=3,i=1152,j=1280"),
     ],
+    # Again other sizes, for a machine with 512-bit vectors.
+    "third": [
+        ("bench/product.tw", "i=1408,k=1600,j=1280"),
+        ("examples/pf_global.tw", "b=1,h=5,i=1216,j=1344"),
+        ("examples/pf_causal.tw", "b=1,h=7,i=1728,j=1728"),
+        ("examples/pf_alibi.tw", "b=1,h=5,i=1856,j=1856"),
+        ("examples/pf_gqa.tw", "b=1,k=2,g=5,i=1472,j=1472"),
+        ("examples/pf_softcap.tw", "b=1,k=3,g=2,i=1664,j=1664"),
+        ("examples/pf_window.tw", "b=1,k=1,g=1,i=5632,j=5632"),
+        ("examples/dc_causal.tw", "b=1,h=14,j=28672"),
+        ("examples/dc_alibi.tw", "b=2,h=7,j=26624"),
+        ("examples/dc_gqa.tw", "b=1,k=6,g=6,j=53248"),
+        ("examples/dc_softcap.tw", "b=1,k=7,g=3,j=57344"),
+        ("examples/softmax.tw", "r=2816,j=9216"),
+        ("examples/logsumexp.tw", "r=1536,j=28672"),
+        ("examples/cross_entropy_linear.tw", "t=160,v=5120"),
+        ("examples/variance.tw", "r=1792,c=20480"),
+        ("examples/layernorm.tw", "r=2304,c=14336"),
+        ("examples/rmsnorm_matmul.tw", "r=10,n=10240"),
+        ("examples/layernorm_matmul.tw", "r=80,n=7168"),
+        ("examples/rmsnorm_swiglu.tw", "b=5,f=12288"),
+        ("examples/gated_mlp.tw", "t=10,f=9216"),
+        ("examples/quant_gemm.tw", "m=448,n=1280"),
+        ("examples/affine_quant_gemm.tw", "m=224,n=2560"),
+        ("examples/softmax_backward_dq.tw", "b=1,h=4,i=960,j=1088"),
+        ("examples/softmax_backward_one_pass.tw", "b=1,h=5,i=1088,j=1216"),
+        ("examples/performer_state.tw", "b=1,h=5,j=5632"),
+        ("examples/qknorm_gqa.tw", "b=1,k=2,g=8,i=224,j=3584"),
+        ("examples/mla_decode.tw", "b=1,h=112,j=5632"),
+        ("examples/moe_routing.tw", "t=57344"),
+        ("examples/spherical_attention.tw", "b=1,h=4,i=1216,j=1344"),
+        ("examples/argmax.tw", "r=448,j=81920"),
+        ("examples/unsafe_softmax.tw", "b=1,h=4,i=1216,j=1408"),
+    ],
 }
 
 
@@ -162,10 +197,11 @@ def run(command, row, repeat, threads):
 
 
 def measure(command, rows, options):
-    """Interleaved rounds; each round of a program gives the median and the least of its runs."""
-    for _ in range(options.rounds):
+    """Interleaved rounds; each round of a program gives the median and the least of its runs. Goes on where a call before ended, and ends when its time is over."""
+    end = time.monotonic() + (options.seconds or float("inf"))
+    for done in range(options.rounds):
         for row in rows:
-            if "seconds" not in row or "failed" in row:
+            if "seconds" not in row or "failed" in row or len(row.get("medians", [])) > done or time.monotonic() > end:
                 continue
             times, error = run(command, row, options.repeat, options.threads)
             if error:
@@ -225,6 +261,7 @@ def main():
     parser.add_argument("--cases", action="store_true", help="print the cases of bench/gpu.py that --against predicts, as its --only takes them")
     parser.add_argument("--save", metavar="FILE", help="write predictions and measured times as JSON")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, help="begin no run after so long: the same call with --against what --save wrote goes on")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each program in a round")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--least", type=float, help="milliseconds below which a program does not count (default: 5; of a GPU 0.05)")
