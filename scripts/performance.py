@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes docs/performance.md and its plots from what bench/gpu.py measured.
+"""Makes docs/performance.md, its plots and the table of README.md from what bench/gpu.py measured.
 
-  scripts/performance.py           writes docs/performance.md and docs/pictures/h200_*.svg
+  scripts/performance.py           writes docs/performance.md, docs/pictures/h200_*.svg, and README.md between its two marks
   scripts/performance.py --check   exits with 1 and names what differs from bench/results/h200.json
 
 Needs nothing but Python.
@@ -129,6 +129,28 @@ def table(rows, heading):
     return out
 
 
+def readme(data):
+    """README.md with the table between its marks made anew: TFLOP/s of visited work in f16 with 128 features, bandwidth, products."""
+    results = data["results"]
+    rows = [("global attention, S = 4096", "pf_global f16 D=128 S=4096"), ("global attention, S = 16384", "pf_global f16 D=128 S=16384"),
+            ("causal, S = 4096", "pf_causal f16 D=128 S=4096"), ("causal, S = 16384", "pf_causal f16 D=128 S=16384"), ("grouped heads, causal, S = 4096", "pf_gqa f16 D=128 S=4096"),
+            ("ALiBi, causal, S = 4096", "pf_alibi f16 D=128 S=4096"), ("softcap, causal, S = 4096", "pf_softcap f16 D=128 S=4096"),
+            ("softcap and window of 4096, S = 4096", "pf_window f16 D=128 S=4096"), ("product, n = 8192", "product f16 8192"),
+            ("LayerNorm into a product, 4096 × 4096 × 6144", "layernorm_matmul f16 r=4096 n=6144 c=4096"), ("RMSNorm into a product", "rmsnorm_matmul f16 r=4096 n=6144 c=4096")]
+    columns = [("cuDNN", ("cuDNN",)), ("FlashAttention-2", ("FA2",)), ("flash-attn-4", ("FA4",)), ("FlexAttention", ("Flex",)), ("cuBLAS, behind a norm kernel where there is one", ("cuBLAS", "norm + cuBLAS"))]
+    out = ["| TFLOP/s, f16 | Tilewright | " + " | ".join(label for label, _ in columns) + " |", "|---" * (len(columns) + 2) + "|"]
+    for label, name in rows:
+        rates = results.get(name, {}).get("rates")
+        if rates:
+            of = lambda names: next((f"{rates[n]:.0f}" for n in names if n in rates), "")
+            out.append(f"| {label} | **{rates['tilewright']:.0f}** | " + " | ".join(of(names) for _, names in columns) + " |")
+    with open(os.path.join(ROOT, "README.md")) as f:
+        text = f.read()
+    begin, end = "<!-- table: scripts/performance.py -->\n", "<!-- end of table -->"
+    head, rest = text.split(begin)
+    return head + begin + "\n".join(out) + "\n" + end + rest.split(end)[1]
+
+
 def version(n):
     return f"{n // 10000}.{n // 100 % 100}.{n % 100}"
 
@@ -180,7 +202,7 @@ def page(data):
 def main():
     with open(os.path.join(ROOT, RESULTS)) as f:
         data = json.load(f)
-    made = {"docs/performance.md": page(data), "docs/pictures/h200_lengths.svg": lengths_plot(data["results"]), "docs/pictures/h200_variants.svg": variants_plot(data["results"])}
+    made = {"README.md": readme(data), "docs/performance.md": page(data), "docs/pictures/h200_lengths.svg": lengths_plot(data["results"]), "docs/pictures/h200_variants.svg": variants_plot(data["results"])}
     status = 0
     for path, text in made.items():
         full = os.path.join(ROOT, path)
