@@ -77,9 +77,7 @@ void add_explain(CLI::App& app, int& status) {
       *verb, "--repeat", [o](int64_t n) { o->program.repeat = static_cast<int>(n); }, 1, 1000000, 10,
       "timed runs, of which the median counts");
   o->program.repeat = 10;
-  add_integer(
-      *verb, "--threads", [o](int64_t n) { o->program.threads = static_cast<int>(n); }, 0, 1024, 0,
-      "threads on the CPU (0: all cores)");
+  add_threads(*verb, o->program);
   verb->add_option("--html", o->html, "write the page here as HTML, with the picture in it")
       ->type_name("FILE");
   add_json(*verb, o->program.json);
@@ -104,10 +102,8 @@ void add_explain(CLI::App& app, int& status) {
       read_comments(o->program.file, about, words);
       const bool tried = take_try_line(o->program, words);
       const Program p = load(o->program, sizes);
-      Options with_target = o->program;
-      with_target.target = name(target);
-      CompileOptions options = compile_options(with_target, p);
-      options.host_steps = !machine.gpu;
+      CompileOptions options = options_on(machine, o->machine, target, o->program, p);
+      if (target == Target::Cuda && !o->no_run) options.arch.clear();  // what runs is made for the device
 
       explain::Measured measured;
       std::shared_ptr<Kernel> kernel;

@@ -2,7 +2,33 @@
 
 #include <fmt/format.h>
 
+#include "tilewright/search/plan_file.h"
+
 namespace tilewright::cli {
+
+namespace {
+
+/// UserError where a target does not run on the machine.
+void expect_runs_on(const std::string& target, const MachineFile& machine, const std::string& hint) {
+  if ((target == "cpu") == machine.gpu)
+    throw UserError(Span{}, fmt::format("--target {} does not run on {}", target, machine.name), hint);
+}
+
+}  // namespace
+
+void add_machine_of_target(CLI::App& verb, std::string& machine) {
+  verb.add_option(
+          "--machine", machine,
+          "a machine that `hardware list` prints, or a file (default: this-cpu; with another --target: h200)")
+      ->type_name("NAME|FILE");
+}
+
+MachineFile machine_of_target(const std::string& named, const std::string& target) {
+  MachineFile machine = find_machine(!named.empty() ? named : target == "cpu" ? "this-cpu" : "h200");
+  expect_runs_on(target, machine,
+                 fmt::format("write --target {}, or leave --machine out", machine.gpu ? "cuda" : "cpu"));
+  return machine;
+}
 
 void add_machine(CLI::App& verb, MachineChoice& o, const std::string& fallback) {
   verb.add_option("--machine", o.machine,
@@ -21,13 +47,26 @@ MachineFile chosen_machine(const MachineChoice& o, const std::string& fallback, 
                            : o.target == "cpu" ? "this-cpu"
                                                : "h200";
   MachineFile machine = find_machine(name);
-  if (!o.target.empty() && (o.target == "cpu") == machine.gpu)
-    throw UserError(
-        Span{}, fmt::format("--target {} does not run on {}", o.target, machine.name),
+  if (!o.target.empty())
+    expect_runs_on(
+        o.target, machine,
         machine.gpu ? "leave --target out: plans are those of a GPU" : "write --target cpu, or leave it out");
   // The plans of a GPU do not depend on whether its kernels can be emitted, which `--target cuda` asks for.
   target = !machine.gpu ? Target::Cpu : o.target == "cuda" ? Target::Cuda : Target::Interp;
   return machine;
+}
+
+CompileOptions options_on(const MachineFile& machine, const MachineChoice& choice, Target target,
+                          const Options& o, const Program& p) {
+  Options with_target = o;
+  with_target.target = name(target);
+  CompileOptions c = compile_options(with_target, p);
+  c.host_steps = !machine.gpu;  // the arrays of a GPU lie on the device
+  if (machine.gpu && !choice.machine.empty()) c.arch = machine.arch;
+  // Interpreters take the plans of any target, but a price on a GPU is one of a GPU's plans.
+  if (machine.gpu && is_plan_file(c.schedule))
+    schedule_of(c.schedule, c.schedule_name, p.name, name(Target::Cuda));
+  return c;
 }
 
 }  // namespace tilewright::cli

@@ -64,13 +64,7 @@ void add_model(CLI::App& app, int& status) {
     const MachineFile machine = chosen_machine(o->machine, "h200", target);
     std::map<std::string, int64_t> sizes;
     const Program p = load(o->program, sizes);
-    CompileOptions options;
-    {
-      Options with_target = o->program;
-      with_target.target = name(target);
-      options = compile_options(with_target, p);
-    }
-    options.host_steps = !machine.gpu;  // the arrays of a GPU lie on the device
+    const CompileOptions options = options_on(machine, o->machine, target, o->program, p);
     std::string refused;
     const CompiledProgram c = compiled_for(p, options, refused);
     std::vector<Report> reports;

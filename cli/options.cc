@@ -109,6 +109,17 @@ void add_schedule(CLI::App& verb, Options& o) {
       ->type_name("TEXT|FILE");
 }
 
+void add_threads(CLI::App& verb, Options& o) {
+  add_integer(
+      verb, "--threads", [&o](int64_t n) { o.threads = static_cast<int>(n); }, 0, 1024, 0,
+      "threads on the CPU (0: all cores)");
+}
+
+void add_device(CLI::App& verb, Options& o) {
+  add_integer(
+      verb, "--device", [&o](int64_t n) { o.device = static_cast<int>(n); }, 0, 255, 0, "GPU number");
+}
+
 void add_common(CLI::App& verb, Options& o) {
   add_program(verb, o);
   verb.add_option("--target", o.target, "what to compile for")
@@ -121,11 +132,8 @@ void add_common(CLI::App& verb, Options& o) {
   verb.add_option("--arch", o.arch,
                   "the GPU architecture that kernels are made for (default: that of the device, else sm_90a)")
       ->type_name("sm_90a|sm_80|sm_89|...");
-  add_integer(
-      verb, "--threads", [&o](int64_t n) { o.threads = static_cast<int>(n); }, 0, 1024, 0,
-      "threads on the CPU (0: all cores)");
-  add_integer(
-      verb, "--device", [&o](int64_t n) { o.device = static_cast<int>(n); }, 0, 255, 0, "GPU number");
+  add_threads(verb, o);
+  add_device(verb, o);
   add_json(verb, o.json);
 }
 

@@ -26,7 +26,10 @@ void add_program(CLI::App& verb, Options& o);
 void add_json(CLI::App& verb, bool& json);
 /// Adds --schedule.
 void add_schedule(CLI::App& verb, Options& o);
-/// Adds --target, --schedule, --map, --threads and --device.
+/// Adds --threads, --device.
+void add_threads(CLI::App& verb, Options& o);
+void add_device(CLI::App& verb, Options& o);
+/// Adds --target, --schedule, --map, --arch, --threads and --device.
 void add_common(CLI::App& verb, Options& o);
 /// Adds --param, --input and --seed.
 void add_inputs(CLI::App& verb, Options& o);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/machine.h"
 #include "cli/output.h"
 #include "tilewright/driver/ranked.h"
 
@@ -63,10 +64,7 @@ void add_search(CLI::App& app, int& status) {
   verb->add_option("--target", o->program.target, "whose plans")
       ->type_name("cpu|cuda|interp")
       ->capture_default_str();
-  verb->add_option(
-          "--machine", o->machine,
-          "a machine that `hardware list` prints, or a file (default: this-cpu; h200 with another --target)")
-      ->type_name("NAME|FILE");
+  add_machine_of_target(*verb, o->machine);
   add_integer(
       *verb, "--best", [o](int64_t n) { o->best = static_cast<int>(n); }, 1, 100000, 12,
       "plans to print of each kernel");
@@ -83,18 +81,12 @@ void add_search(CLI::App& app, int& status) {
   verb->callback([o, &status] {
     expect_one_of(o->program.target, {"cpu", "cuda", "interp"}, "target of a search");
     const bool cpu = o->program.target == "cpu";
-    const MachineFile machine = with_rates(find_machine(!o->machine.empty() ? o->machine
-                                                        : cpu               ? "this-cpu"
-                                                                            : "h200"));
-    if (cpu == machine.gpu)
-      throw UserError(Span{}, fmt::format("--target {} does not run on {}", o->program.target, machine.name),
-                      machine.gpu
-                          ? "write --target cuda, or --target interp for plans that no kernel is asked of"
-                          : "write --target cpu, or leave it out");
+    const MachineFile machine = with_rates(machine_of_target(o->machine, o->program.target));
     std::map<std::string, int64_t> given;
     const Program p = load(o->program, given);
     CompileOptions options = compile_options(o->program, p);
     options.host_steps = cpu;
+    if (!o->machine.empty()) options.arch = machine.arch;
     const CompiledProgram c = compile_program(p, options);
     const Sizes sizes = all_sizes(c, given);
     const std::vector<RankedKernel> kernels = rank_plans(c, options, machine, sizes, size_t(o->best));

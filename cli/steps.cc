@@ -31,11 +31,8 @@ int print_steps(const Options& given, const StepsRequest& request) {
   const MachineFile machine = chosen_machine(request.machine, "h200", target);
   std::map<std::string, int64_t> sizes;
   const Program p = load(given, sizes);
-  Options o = given;
-  o.target = name(target);
   explain::StepOptions with;
-  with.compile = compile_options(o, p);
-  with.compile.host_steps = !machine.gpu;  // the arrays of a GPU lie on the device
+  with.compile = options_on(machine, request.machine, target, given, p);
   with.machine = machine;
   with.sizes = sizes;
   with.kernel = request.kernel;

@@ -6,6 +6,7 @@
 
 #include "cli/arrays.h"
 #include "cli/commands.h"
+#include "cli/machine.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "tilewright/driver/verify.h"
@@ -69,20 +70,13 @@ void add_verify(CLI::App& app, int& status) {
       ->type_name("cpu|cuda")
       ->capture_default_str();
   add_schedule(*verb, o->program);
-  verb->add_option(
-          "--machine", o->machine,
-          "a machine that `hardware list` prints, or a file (default: this-cpu; with --target cuda: h200)")
-      ->type_name("NAME|FILE");
+  add_machine_of_target(*verb, o->machine);
   add_inputs(*verb, o->program);
   add_integer(
       *verb, "--repeat", [o](int64_t n) { o->program.repeat = static_cast<int>(n); }, 0, 1000000, 9,
       "timed runs (0: time is not measured)");
-  add_integer(
-      *verb, "--threads", [o](int64_t n) { o->program.threads = static_cast<int>(n); }, 0, 1024, 0,
-      "threads on the CPU (0: all cores)");
-  add_integer(
-      *verb, "--device", [o](int64_t n) { o->program.device = static_cast<int>(n); }, 0, 255, 0,
-      "GPU number");
+  add_threads(*verb, o->program);
+  add_device(*verb, o->program);
   add_json(*verb, o->program.json);
   add_examples(
       *verb, {"tilewright verify examples/pf_causal.tw",
@@ -99,13 +93,7 @@ void add_verify(CLI::App& app, int& status) {
     const CompileOptions options = compile_options(o->program, p);
     VerifyOptions v;
     v.session = session_options(o->program, p, sizes);
-    v.machine = find_machine(!o->machine.empty()           ? o->machine
-                             : o->program.target == "cuda" ? "h200"
-                                                           : "this-cpu");
-    if (v.machine.gpu != (options.target == Target::Cuda))
-      throw UserError(Span{},
-                      fmt::format("--target {} does not run on {}", name(options.target), v.machine.name),
-                      v.machine.gpu ? "write --target cuda" : "write --target cpu");
+    v.machine = machine_of_target(o->machine, o->program.target);
     v.repeat = o->program.repeat;
     v.run_command = run_command_of(o->program);
     const Verification result = [&] {

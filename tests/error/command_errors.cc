@@ -104,8 +104,9 @@ TEST_F(CommandErrors, Machines) {
 TEST_F(CommandErrors, Claims) {
   EXPECT_EQ(refused({"verify", "s.tw", "--target", "interp"}),
             "error: no target of the claims is called `interp`\n  help: choose one of cpu, cuda\n");
-  EXPECT_EQ(refused({"verify", "s.tw", "--size", "r=2,j=3", "--machine", "a100"}),
-            "error: --target cpu does not run on A100\n  help: write --target cuda\n");
+  EXPECT_EQ(
+      refused({"verify", "s.tw", "--size", "r=2,j=3", "--machine", "a100"}),
+      "error: --target cpu does not run on A100\n  help: write --target cuda, or leave --machine out\n");
   EXPECT_EQ(refused({"verify", "s.tw", "--size", "r=2,j=3", "--device", "1"}),
             "error: --device has no effect here\n  help: it chooses the GPU of --target cuda\n");
   EXPECT_EQ(refused({"verify", "s.tw", "--size", "r=2,j=3", "--target", "cuda", "--threads", "1"}),

@@ -71,6 +71,21 @@ TEST(PlanFiles, AreModelledOnTheirTarget) {
   EXPECT_NE(refused({"model", "examples/softmax.tw", "--machine", "this-cpu", "--schedule", file})
                 .find("the plan is for the target `cuda`, and this is for `cpu`"),
             std::string::npos);
+  testing::write(file,
+                 "{\"tilewright_plan\": 1, \"program\": \"softmax\", \"target\": \"cpu\", \"schedule\": "
+                 "\"stream j=8\"}");
+  for (const std::vector<std::string>& verb : {std::vector<std::string>{"model", "examples/softmax.tw"},
+                                               {"explain", "examples/softmax.tw"},
+                                               {"derive", "examples/softmax.tw", "--steps"}}) {
+    std::vector<std::string> arguments = verb;
+    arguments.insert(arguments.end(), {"--machine", "h200", "--schedule", file});
+    EXPECT_NE(refused(arguments).find("the plan is for the target `cpu`, and this is for `cuda`\n"),
+              std::string::npos)
+        << refused(arguments);
+  }
+  testing::write(file,
+                 "{\"tilewright_plan\": 1, \"program\": \"softmax\", \"target\": \"cuda\", \"schedule\": "
+                 "\"stream j=8\"}");
   EXPECT_EQ(tilewright(
                 {"run", "examples/softmax.tw", "--size", "r=2,j=8", "--target", "interp", "--schedule", file})
                 .status,

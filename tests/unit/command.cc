@@ -230,6 +230,36 @@ TEST_F(Command, ModelAsJson) {
   }
 }
 
+/// Plans are those of the architecture of the machine that is named.
+TEST_F(Command, ModelsPlansOfTheMachinesArchitecture) {
+  write(folder + "/product.tw",
+        "program product\naxis i, j, k\ninput A[i, k] : f16\ninput B[k, j] : f16\nC[i, j] = sum[k](A * "
+        "B)\noutput C : f16\n");
+  const auto plan = [&](const char* verb, const std::string& machine) {
+    const json j =
+        object({verb, "product.tw", "--machine", machine, "--size", "i=4096,k=4096,j=4096", "--json"});
+    return j["kernels"][0]["plan"].dump();
+  };
+  const auto emitted = [&](const char* arch) {
+    return tw({"emit", "product.tw", "--stage", "plan", "--target", "interp", "--arch", arch}).out;
+  };
+  for (const auto& [machine, arch] :
+       {std::pair("a100", "sm_80"), {"rtx-4090", "sm_89"}, {"h200", "sm_90a"}}) {
+    const std::string of_machine = json::parse(plan("model", machine)).get<std::string>();
+    EXPECT_NE(emitted(arch).find(of_machine), std::string::npos)
+        << of_machine << " is not of " << emitted(arch);
+  }
+  EXPECT_NE(plan("model", "a100"), plan("model", "h200"));
+  const auto default_of = [&](const std::string& machine) {
+    const json j = object({"search", "product.tw", "--target", "interp", "--machine", machine, "--size",
+                           "i=4096,k=4096,j=4096", "--best", "100000", "--json"});
+    for (const json& x : j["kernels"][0]["plans"])
+      if (x["default"] == true) return x["schedule"].get<std::string>();
+    return std::string();
+  };
+  EXPECT_EQ("\"" + default_of("a100") + "\"", plan("model", "a100"));
+}
+
 TEST_F(Command, MachinesAsJson) {
   const json list = object({"hardware", "list", "--json"});
   ASSERT_EQ(members(list), "machines");

@@ -137,6 +137,10 @@ TEST(MachineFile, WhatIsRefused) {
             std::string::npos);
   EXPECT_NE(message(with("kind = \"cpu\"", "kind = \"tpu\"")).find("no kind is called `tpu`"),
             std::string::npos);
+  EXPECT_NE(message(with("kind = \"cpu\"", "kind = \"cpu\"\narch = \"sm_89\"")).find("a CPU has no arch"),
+            std::string::npos);
+  const std::string old = message(with("kind = \"cpu\"", "kind = \"gpu\"\narch = \"sm_75\""));
+  EXPECT_EQ(old.rfind("m.toml:3:8: error: `sm_75` is no architecture", 0), 0u) << old;
 }
 
 TEST(MachineFile, NearNames) {

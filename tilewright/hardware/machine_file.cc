@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "tilewright/hardware/machine.h"
 #include "tilewright/support/input_file.h"
 
 namespace tilewright {
@@ -67,13 +68,15 @@ class MachineReader {
       throw UserError(at(e.source()), fmt::format("this is not TOML: {}", e.description()),
                       "docs/adding_a_machine.md shows what a machine looks like");
     }
-    known(root, {"name", "kind", "about", "sources", "counts", "rates", "transfers", "levels", "clusters",
-                 "unknown"});
+    known(root, {"name", "kind", "about", "arch", "sources", "counts", "rates", "transfers", "levels",
+                 "clusters", "unknown"});
     m_.name = text_of(root, "name", true);
     const std::string kind = text_of(root, "kind", true);
     one_of(*root.get("kind"), kind, {"gpu", "cpu"}, "kind");
     m_.gpu = kind == "gpu";
     m_.about = text_of(root, "about", false);
+    m_.arch = text_of(root, "arch", false);
+    if (!m_.arch.empty()) architecture(*root.get("arch"));
     m_.sources = texts(root, "sources");
     m_.unknown = texts(root, "unknown");
     for (const char* name : {"counts", "rates", "transfers"}) fields(root, name);
@@ -115,6 +118,16 @@ class MachineReader {
     refuse(node, fmt::format("no {} is called `{}`", what, given),
            near.empty() ? fmt::format("known are {}", fmt::join(all, ", "))
                         : fmt::format("did you mean `{}`?", near));
+  }
+
+  void architecture(const toml::node& node) const {
+    if (!m_.gpu)
+      refuse(node, "a CPU has no arch", "leave it out: it says what kernels for a GPU are made for");
+    try {
+      gpu_machine(m_.arch);
+    } catch (const UserError& e) {
+      refuse(node, e.diagnostics()[0].what, e.diagnostics()[0].hint);
+    }
   }
 
   void known(const toml::table& t, const std::vector<std::string>& keys) const {
@@ -292,6 +305,7 @@ MachineFile parse_machine(const std::string& text, const std::string& name) {
 std::string to_toml(const MachineFile& m) {
   std::string s = fmt::format("name = {}\nkind = \"{}\"\n", quoted(m.name), m.gpu ? "gpu" : "cpu");
   if (!m.about.empty()) s += fmt::format("about = {}\n", quoted(m.about));
+  if (!m.arch.empty()) s += fmt::format("arch = {}\n", quoted(m.arch));
   auto texts = [&](const char* name, const std::map<std::string, std::string>& all) {
     if (!all.empty()) s += fmt::format("\n[{}]\n", name);
     for (const auto& [key, text] : all) s += fmt::format("{} = {}\n", toml_key(key), quoted(text));

@@ -55,6 +55,7 @@ struct MachineFile {
   std::string name;  ///< as people call it
   bool gpu = false;
   std::string about;
+  std::string arch;  ///< of a GPU: what kernels and plans for it are made for (gpu_machine); empty: not known
   std::map<std::string, std::string> sources;  ///< key -> where to look it up
   std::map<std::string, std::string> unknown;  ///< figure -> why it is left out
 
