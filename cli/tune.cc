@@ -6,6 +6,7 @@
 
 #include "cli/arrays.h"
 #include "cli/commands.h"
+#include "cli/machine.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "tilewright/driver/tune.h"
@@ -20,6 +21,7 @@ struct TuneArguments {
   std::string machine, output;
   int budget = 60, rounds = 9;
   int64_t best = 12;
+  int finals = 3;
 };
 
 /// "1.234 ms".
@@ -72,9 +74,7 @@ void add_tune(CLI::App& app, int& status) {
   verb->add_option("--target", o->program.target, "what to compile for")
       ->type_name("cpu|cuda")
       ->capture_default_str();
-  verb->add_option("--machine", o->machine,
-                   "whose model chooses what is measured (default: this-cpu, h200 with --target cuda)")
-      ->type_name("NAME|FILE");
+  add_machine_of_target(*verb, o->machine);
   verb->add_option_function<std::string>(
           "--best",
           [o](const std::string& text) {
@@ -102,21 +102,13 @@ void add_tune(CLI::App& app, int& status) {
   add_integer(
       *verb, "--rounds", [o](int64_t n) { o->rounds = int(n); }, 1, 1000, 9,
       "times that each plan is measured");
+  add_integer(
+      *verb, "--finals", [o](int64_t n) { o->finals = int(n); }, 1, 1000, 3,
+      "the fastest plans that are measured twice as many times again, beside the default");
   verb->add_option("-o,--output", o->output, "the JSON file that keeps the winner")->type_name("FILE");
-  add_integer(
-      *verb, "--threads", [o](int64_t n) { o->program.threads = int(n); }, 0, 1024, 0,
-      "threads on the CPU (0: all cores)");
-  add_integer(
-      *verb, "--device", [o](int64_t n) { o->program.device = int(n); }, 0, 255, 0, "GPU number");
-  verb->add_option("--param", o->program.params, "params: cap=30")
-      ->type_name("NAME=X")
-      ->allow_extra_args(false);
-  verb->add_option("--input", o->program.inputs, "an input: a .npy file or a fill (default: seeded normal)")
-      ->type_name("NAME=FILE|normal|uniform|zeros")
-      ->allow_extra_args(false);
-  add_integer(
-      *verb, "--seed", [o](int64_t n) { o->program.seed = uint64_t(n); }, 0, INT64_MAX, 0,
-      "seed of random inputs");
+  add_threads(*verb, o->program);
+  add_device(*verb, o->program);
+  add_inputs(*verb, o->program);
   add_json(*verb, o->program.json);
   add_examples(*verb,
                {"tilewright tune examples/pf_causal.tw --size b=1,h=8,i=2048,j=2048 -o causal.json",
@@ -127,12 +119,7 @@ void add_tune(CLI::App& app, int& status) {
     const bool cpu = o->program.target == "cpu";
     expect_effect(*verb, "--device", !cpu, "it chooses the GPU of --target cuda");
     expect_effect(*verb, "--threads", cpu, "it is for --target cpu");
-    const MachineFile machine = with_rates(find_machine(!o->machine.empty() ? o->machine
-                                                        : cpu               ? "this-cpu"
-                                                                            : "h200"));
-    if (cpu == machine.gpu)
-      throw UserError(Span{}, fmt::format("--target {} does not run on {}", o->program.target, machine.name),
-                      "name a machine of the target's kind, or leave --machine out");
+    const MachineFile machine = with_rates(machine_of_target(o->machine, o->program.target));
     if (!o->output.empty()) check_writable("--output " + o->output, o->output);
     std::map<std::string, int64_t> given;
     const Program p = load(o->program, given);
@@ -142,6 +129,7 @@ void add_tune(CLI::App& app, int& status) {
     t.best = size_t(o->best);
     t.race.budget = o->budget;
     t.race.rounds = o->rounds;
+    t.finals = size_t(o->finals);
     const Tuned tuned = [&] {
       Progress progress("ranking plans", Piped::Lines);
       t.progress = [&](int round, size_t schedule, size_t schedules) {

@@ -89,7 +89,7 @@ class Tuner {
     measure(t, all, options_.race.rounds, left() * (1 - share_of_finals));
     if (c.several() && left() > 0) combine(t, c, of);
     // The fastest of many is one that was lucky too: a few run again beside the default and what the model puts first, and those times count.
-    std::vector<size_t> finalists = fastest(t, finals);
+    std::vector<size_t> finalists = fastest(t, options_.finals);
     for (size_t n = 1; n < t.plans.size(); ++n)
       if (t.plans[n].place == 1 && t.plans[n].kernel.empty() &&
           std::find(finalists.begin(), finalists.end(), n) == finalists.end())
@@ -106,8 +106,6 @@ class Tuner {
   }
 
  private:
-  static constexpr size_t finals = 3;
-
   /// Plans but the default by median, the fastest first.
   static std::vector<size_t> fastest(const Tuned& t, size_t most) {
     std::vector<size_t> order;
@@ -169,12 +167,15 @@ class Tuner {
         timed.kernel = std::make_shared<Kernel>(program_, o);
       }
       const double once = session_.run_with(*timed.kernel, 1, 1).min;
+      // What is hopeless at first sight is not run again.
+      if (n != 0 && once * 1e-3 > 2 * options_.race.hopeless * best_) return once * 1e-3;
       // Short runs are repeated until they take some milliseconds.
       constexpr double long_enough = 4;
       timed.repeat = once > 0 ? std::clamp(int(std::ceil(long_enough / once)), 1, 200) : 200;
     }
     const double seconds = session_.run_with(*timed.kernel, 0, timed.repeat).median * 1e-3;
     if (n == 0 && default_seconds_ == 0) default_seconds_ = spent();
+    best_ = std::min(best_, seconds);
     return seconds;
   }
 
@@ -190,6 +191,7 @@ class Tuner {
   std::map<size_t, Timed> kernels_;
   std::chrono::steady_clock::time_point begin_;
   double default_seconds_ = 0;
+  double best_ = __builtin_inf();  // seconds of the fastest run so far
 };
 
 }  // namespace

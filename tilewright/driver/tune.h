@@ -7,7 +7,8 @@
 namespace tilewright {
 
 struct TuneOptions {
-  size_t best = 12;  ///< plans of each kernel, the fastest by prediction first
+  size_t best = 12;   ///< plans of each kernel, the fastest by prediction first
+  size_t finals = 3;  ///< the fastest that run again beside the default
   /// Of all races together: a third of the budget is kept for the last. The default is compiled and runs once whatever that takes.
   RaceOptions race;
   /// Told what is about to run: the round (from 0), which of how many schedules.
