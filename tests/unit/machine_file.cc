@@ -2,6 +2,7 @@
 #include "tilewright/hardware/machine_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -176,6 +177,12 @@ TEST(MachineFile, ThisProcessorIsDetectedAndMeasured) {
   EXPECT_GE(here.cores->value, 1);
   EXPECT_FALSE(here.fma_f32.has_value());
   EXPECT_TRUE(here.unknown.count("rates.fma_f32"));
+  // One third level is never more than what all groups of cores of a socket have.
+  const long of_a_socket = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  for (const MemoryLevel& l : here.levels) {
+    if (l.name != "L3" || !l.capacity || of_a_socket <= 0) continue;
+    EXPECT_LE(l.capacity->value, double(of_a_socket));
+  }
   EXPECT_EQ(to_toml(parse_machine(to_toml(here), "here")), to_toml(here));
   // Small arrays and short runs: the figures are rough, but there.
   CalibrateOptions o;

@@ -222,6 +222,45 @@ TEST(Predict, OperandsOfACpuCrossMemoryOnceWhereTheyFitItsCache) {
   EXPECT_GT(moved(2048), 16 * 3.0 * 2048 * 2048 * 4 / 2);
 }
 
+TEST(Predict, PiecesOfRowsCostTheirStart) {
+  MachineFile cpu = find_machine("typical-avx2");
+  const double bandwidth = cpu.levels[1].bandwidth->value;
+  cpu.runs = Figure{1 / (1024 / bandwidth + 100e-9), "test"};
+  Predicted x("bench/product.tw", "group i=8, j=256; stream k=32", Target::Cpu);
+  const Prediction p = predict(x.m, cpu, x.sizes({{"i", 8}, {"j", 4096}, {"k", 4096}}));
+  // B has a piece of 256 columns in each of its rows for each block; rows of A go on in the next chunk.
+  ASSERT_TRUE(find(p, "runs of neighbours"));
+  EXPECT_DOUBLE_EQ(find(p, "runs of neighbours")->amount, 4096.0 * 16);
+  EXPECT_NEAR(find(p, "runs of neighbours")->seconds, 4096 * 16 * 100e-9, 1e-9);
+  Predicted rows("examples/argmax.tw", "group r=8; stream j=1024", Target::Cpu);
+  EXPECT_FALSE(find(predict(rows.m, cpu, rows.sizes({{"r", 64}, {"j", 65536}})), "runs of neighbours"));
+}
+
+TEST(Predict, RowsThatAreReadOnceComeBehindTheWork) {
+  const MachineFile cpu = find_machine("typical-avx2");
+  const auto of = [&](const std::string& file, const std::map<std::string, int64_t>& sizes) {
+    Predicted x(file, "stream " + std::string(sizes.count("j") ? "j" : "c") + "=1024", Target::Cpu);
+    return predict(x.m, cpu, x.sizes(sizes));
+  };
+  const Prediction once = of("examples/argmax.tw", {{"r", 64}, {"j", 65536}});
+  EXPECT_LT(once.predicted, 0.8 * once.serial);
+  EXPECT_GE(once.predicted, find(once, "memory -> L3")->seconds);
+  const Prediction twice = of("examples/softmax.tw", {{"r", 64}, {"j", 65536}});
+  EXPECT_DOUBLE_EQ(twice.predicted, twice.serial);
+}
+
+TEST(Predict, ClocksAreThoseOfTheCoreWhereTheyAreKnown) {
+  Predicted x("examples/softmax.tw", "stream j=1024", Target::Cpu);
+  MachineFile cpu = find_machine("typical-avx2");
+  const auto starts = [&] {
+    return find(predict(x.m, cpu, x.sizes({{"r", 64}, {"j", 65536}})), "starts of passes")->seconds;
+  };
+  // Two multiply-adds of eight lanes a clock, unless the clock is known.
+  const double derived = starts(), hertz = cpu.fma_f32->value / 32 / cpu.cores->value;
+  cpu.clock = Figure{2 * hertz, "test"};
+  EXPECT_NEAR(starts(), derived / 2, derived * 1e-9);
+}
+
 TEST(Predict, RepairsRideOnProducts) {
   const auto vector_units = [](const std::string& guard) {
     Predicted x("examples/pf_global.tw", "group i=48; stream j=64; guard " + guard, Target::Cpu);

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <fstream>
+
 #include "tilewright/hardware/machine.h"
 #include "tilewright/hardware/machine_file.h"
 
@@ -29,6 +32,26 @@ std::string processor_name() {
   return name;
 }
 
+/// Bytes of one third-level cache; 0 where the system does not list it. sysconf counts those of all groups of cores of some processors.
+long third_level() {
+  for (int k = 0; k < 8; ++k) {
+    const auto field = [&](const char* name) -> std::string {
+      std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/{}", k, name));
+      std::string text;
+      file >> text;
+      return text;
+    };
+    if (field("level") != "3") continue;
+    const std::string size = field("size");  // "32768K"
+    long value = 0;
+    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), value);
+    if (error != std::errc()) return 0;
+    const std::string unit(end, size.data() + size.size());
+    return unit == "K" ? value << 10 : unit == "M" ? value << 20 : unit.empty() ? value : 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 MachineFile detect_cpu() {
@@ -48,6 +71,7 @@ MachineFile detect_cpu() {
   second = sysconf(_SC_LEVEL2_CACHE_SIZE);
   third = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
+  if (const long one = third_level(); one > 0) third = one;
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page > 0) memory = pages * page;
   m.line_bytes = told(line, "system");
@@ -60,7 +84,8 @@ MachineFile detect_cpu() {
   m.levels.push_back({"registers", "registers", file, {}, m.cores, {}});
   const char* const calibrate = "measured by `tilewright hardware calibrate --output FILE`";
   for (const char* what : {"rates.fma_f32", "rates.fma_f64", "rates.special", "rates.products",
-                           "rates.quotients", "rates.tangents", "rates.conversions", "transfers.launch"})
+                           "rates.quotients", "rates.tangents", "rates.conversions", "rates.clock",
+                           "rates.runs", "rates.tasks", "transfers.launch"})
     m.unknown[what] = calibrate;
   for (const MemoryLevel& l : m.levels) {
     if (!l.capacity) m.unknown[fmt::format("levels.{}.capacity", l.name)] = calibrate;

@@ -34,6 +34,8 @@ const std::vector<MachineField>& machine_fields() {
       {"rates", "quotients", "op/s", &M::quotients},
       {"rates", "tangents", "op/s", &M::tangents},
       {"rates", "conversions", "elements/s", &M::conversions},
+      {"rates", "runs", "runs/s", &M::runs},
+      {"rates", "tasks", "tasks/s", &M::tasks},
       {"transfers", "line_bytes", "bytes", &M::line_bytes},
       {"transfers", "launch", "s", &M::launch},
   };

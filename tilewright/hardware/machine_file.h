@@ -79,6 +79,9 @@ struct MachineFile {
   MaybeFigure quotients, tangents;  ///< of a CPU: divisions of f32, and tanh of f32, per second of all cores
   MaybeFigure
       conversions;  ///< of a CPU: elements of f16 widened to f32, or rounded from it, per second of all cores
+  MaybeFigure
+      runs;  ///< of a CPU: pieces of 1 KiB of memory, each in another page, that all cores read one after another per second
+  MaybeFigure tasks;  ///< of a CPU: empty tasks that all cores take from the pool per second
   std::map<DType, MatrixUnit> matrix;
   // others
   MaybeFigure line_bytes;           ///< of one memory transaction that wastes nothing

@@ -14,6 +14,8 @@ struct CoreTally {
 
 /// Instructions that round an f32 to an f8 and test for what has no number there; no unit does it.
 constexpr int kRoundToF8 = 16;
+/// Instructions that make an f32 of an f8.
+constexpr int kFromF8 = 12;
 
 /// Operations of expressions for one element, each distinct subexpression once.
 class CoreCounter {
@@ -194,6 +196,7 @@ class CoreWalk {
     const Tile& tile = k_.tile(x.tile);
     start(s, loop);
     if (narrow(tile.dtype)) add(CoreWork::Conversions, 1, loop, tile.axes);  // f32 is read where it lies
+    if (narrow(tile.dtype) && bytes(tile.dtype) == 1) add(CoreWork::Instructions, kFromF8, loop, tile.axes);
   }
 
   void stored(const Stmt& s, const Store& x, const Loop* loop) {

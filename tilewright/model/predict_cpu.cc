@@ -20,9 +20,11 @@ constexpr double copied_vector = 2;        // a vector of a copy along rows: rea
 constexpr double start_of_pass = 40;       // a pass over a tile: its loops set up
 constexpr double place_of_list = 3.5;      // an element past one place of a sorted list, in scalars
 constexpr double depth_of_products = 128;  // of the products that `rates.products` is measured with
-constexpr double seconds_of_task = 4e-7;   // a task taken from the pool
+constexpr double seconds_of_task = 4e-7;   // a task taken from the pool, where no rate says it
 constexpr double start_of_run =
-    128;  // bytes of memory's time that a run of neighbouring elements costs beside its own
+    128;  // bytes of memory's time that a run of neighbouring elements costs beside its own, where no rate says it
+constexpr double pages_at_hand = 64;    // whose addresses a core need not look up again
+constexpr double piece_of_rate = 1024;  // bytes of a run that `rates.runs` is measured with
 constexpr double share_of_cache = 0.5;  // of the last cache that what is read again may take
 
 Machine vectors_of(const MachineFile& f) {
@@ -42,14 +44,33 @@ const MemoryLevel* level_of_tiles(const MachineFile& machine, double held) {
   return nullptr;
 }
 
+/// Does a kernel read long rows once, multiply nothing and store along none of them? Each pass over a chunk then brings a part of the next one near.
+bool reads_once(const TileProgram& t) {
+  if (t.kernels.empty()) return false;
+  const TileKernel& k = t.kernels[0];
+  int loops = 0;
+  bool others = false;
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    others = others || std::get_if<Dot>(&s.node);
+    const Loop* loop = std::get_if<Loop>(&s.node);
+    if (!loop) return;
+    loops += k.axis(loop->axis).kind == KernelAxis::Kind::Stream;
+    for_each_stmt(loop->body, [&](const Stmt& inner) { others = others || std::get_if<Store>(&inner.node); });
+  });
+  return !others && loops == 1;
+}
+
 }  // namespace
 
 Cpu::Cpu(const Model& m, const MachineFile& machine, Counting counting) : m_(m), domains_(m.core.domains) {
   const Machine cpu = vectors_of(machine);
   width_ = std::max(1, cpu.vector.bytes / 4);
   registers_ = cpu.vector.registers;
-  // Two multiply-adds of a vector each clock.
-  if (machine.fma_f32) hertz_ = machine.fma_f32->value / machine.cores->value / (4 * width_);
+  // Where the clock is not known: two multiply-adds of a vector each.
+  if (machine.clock)
+    hertz_ = machine.clock->value;
+  else if (machine.fma_f32)
+    hertz_ = machine.fma_f32->value / machine.cores->value / (4 * width_);
   for (size_t n = 0; n < m.tiles->kernels.size(); ++n) {
     const TileKernel& k = m.tiles->kernels[n];
     const cpu::Lanes lanes = cpu::choose_lanes(k, cpu);
@@ -71,6 +92,7 @@ Cpu::Cpu(const Model& m, const MachineFile& machine, Counting counting) : m_(m),
       }
     }
   }
+  read_once_ = reads_once(*m.tiles);
   if (counting == Counting::Exact)
     for (const CoreDomain& d : domains_)
       exact_.push_back(
@@ -136,8 +158,13 @@ void Cpu::memory(Sheet& sheet) const {
     const double crosses = slice * cores <= room ? std::min(once, loaded) : loaded;
     moved += crosses;
     if (const auto run = runs_.find(tensor); run != runs_.end()) {
-      const double length = c.extent(*run->second.kernel, run->second.axis);
-      if (length < c.length(run->second.axis)) runs += crosses / (length * double(bytes(in->dtype)));
+      const auto& [kernel, axis] = run->second;
+      const double length = c.extent(*kernel, axis);
+      // A row of the stream goes on in the next chunk, unless there are many rows.
+      double rows = 1;
+      for (Sym a : axes) rows *= a == axis ? 1 : c.extent(*kernel, a);
+      const bool goes_on = kernel->axis(axis).kind == KernelAxis::Kind::Stream && rows <= pages_at_hand;
+      if (length < c.length(axis) && !goes_on) runs += crosses / (length * double(bytes(in->dtype)));
     }
   }
   using Kind = ResourceTime::Kind;
@@ -149,9 +176,15 @@ void Cpu::memory(Sheet& sheet) const {
       r.seconds = (amount - stored) / to.bandwidth->value + stored / to.writes->value;
   };
   crossing(machine.levels[0], *last, moved);
-  if (runs > 0)
+  if (runs > 0 && machine.runs && last->bandwidth) {
+    const double each = 1 / machine.runs->value - piece_of_rate / last->bandwidth->value;
+    if (each > 0)
+      sheet.add("runs of neighbours", runs, "runs", Figure{1 / each, machine.runs->source}, "rates.runs",
+                Kind::Transfer);
+  } else if (runs > 0) {
     sheet.add("runs of neighbours", runs, "runs", last->bandwidth,
               fmt::format("levels.{}.bandwidth", last->name), Kind::Transfer, 1 / start_of_run);
+  }
   for (size_t n = 2; n < machine.levels.size(); ++n)
     if (machine.levels[n].role == "shared")
       crossing(machine.levels[n - 1], machine.levels[n], c.loaded() + stored);
@@ -245,7 +278,9 @@ void Cpu::price(Sheet& sheet) const {
             near_level->writes ? near_level->writes : near_level->bandwidth, figure);
   }
   sheet.add("tasks", c.blocks(0), "tasks",
-            clocks ? MaybeFigure(Figure{machine.cores->value / seconds_of_task, "derived"}) : MaybeFigure(),
+            machine.tasks ? machine.tasks
+            : clocks      ? MaybeFigure(Figure{machine.cores->value / seconds_of_task, "derived"})
+                          : MaybeFigure(),
             "rates.fma_f32", Kind::Wait);
   sheet.add(
       "launches", double(m_.tiles->kernels.size()), "kernels",
@@ -269,8 +304,10 @@ void Cpu::price(Sheet& sheet) const {
   const ResourceTime* bound = most[computing > transfers];
   if (bound && bound->seconds > 0) p.bound_by = bound->name;
   p.groups = 1;
-  p.serial = transfers + computing + sheet.sum(Kind::Wait) + sheet.sum(Kind::Launch);
-  p.predicted = p.serial;
+  const double others = sheet.sum(Kind::Wait) + sheet.sum(Kind::Launch);
+  p.serial = transfers + computing + others;
+  // Copies bring rows near ahead of their use, so that looking up pages goes on beside the work.
+  p.predicted = (read_once_ ? std::max(transfers, computing) : moving + std::max(runs, computing)) + others;
   p.overlapped += sheet.sum(Kind::Launch);
 }
 

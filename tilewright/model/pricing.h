@@ -50,7 +50,8 @@ class Cpu {
   const Model& m_;
   int width_ = 8;  ///< lanes of f32
   int registers_ = 16;
-  double hertz_ = 0;  ///< of a core; 0: not known
+  double hertz_ = 0;        ///< of a core; 0: not known
+  bool read_once_ = false;  ///< transfers lie behind computing
   std::vector<CoreDomain> domains_;
   std::vector<Expr> exact_;  ///< elements of each domain; empty where chunks are sampled
   std::map<const Stmt*, Product> products_;

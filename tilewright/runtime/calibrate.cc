@@ -59,6 +59,31 @@ extern "C" void read_all(const int64* words, int64, int64) {
   }
   if (sum[0] == 12345.0f) *(real*)words[0] = sum[0];
 }
+// Sixteen additions, each of the sum before it.
+extern "C" void additions(const int64* words, int64, int64) {
+  int64 sum = words[2];
+  for (int64 i = 0; i < words[2]; ++i) {
+#define NEXT(k) sum += i; asm volatile("" : "+r"(sum));
+    EACH8(NEXT) EACH8(NEXT)
+  }
+  if (sum == 12345) *(real*)words[0] = 1.0f;
+}
+// Pieces of 1 KiB that lie 16 KiB apart, each begun when the one before it is there, until everything has been read.
+extern "C" void read_runs(const int64* words, int64, int64) {
+  enum { PIECE = 256, APART = 16 * PIECE };
+  const real* p = (const real*)words[0];
+  int64 at = 0;
+  for (int64 r = 0; r < words[2]; ++r) {
+    for (int64 first = 0; first < APART; first += PIECE)
+      for (int64 row = 0; row + APART <= words[1]; row += APART) {
+        vf sum = {};
+        for (int64 i = 0; i < PIECE; i += LANES) sum += ld(p + row + first + at + i);
+        at = sum[0] < 0.0f;  // no number is
+      }
+    asm volatile("" ::: "memory");
+  }
+  if (at != 0) *(real*)words[0] = 1.0f;
+}
 extern "C" void write_all(const int64* words, int64, int64) {
   real* p = (real*)words[0];
   const vf x = splat(1.0f);
@@ -213,6 +238,25 @@ class Bench {
   double conversions(int threads) const {
     return 2 / (1 / results("widened", threads, 0.5) + 1 / results("rounded", threads, 0.5));
   }
+  /// Clocks per second of a core.
+  double clock() const { return best(module_->entry("additions"), 1, 64, 16); }
+  /// Pieces of 1 KiB, each in another page, that are read per second from arrays of `bytes` for each thread.
+  double runs(int threads, int64_t bytes) const {
+    bytes = bytes / 16384 * 16384;
+    return best(module_->entry("read_runs"), threads, bytes, double(bytes) / 1024);
+  }
+  /// Empty tasks per second.
+  double tasks() const {
+    constexpr int64_t all = 50000;
+    double least = __builtin_inf();
+    for (int round = 0; round < 20; ++round) {
+      const double begin = seconds_now();
+      parallel_for(
+          all, 1, threads_, [](void*, int64_t, int64_t) {}, nullptr);
+      least = std::min(least, seconds_now() - begin);
+    }
+    return all / least;
+  }
   /// Bytes per second on arrays of `bytes` for each thread.
   double rate(const char* kernel, int threads, int64_t bytes) const {
     return best(module_->entry(kernel), threads, bytes, double(bytes));
@@ -345,7 +389,7 @@ MachineFile calibrate_cpu(const CalibrateOptions& o) {
       if (s <= o.largest) sizes.push_back(s);
   // Everything is measured several times over, so that what holds up one pass is gone in another.
   constexpr int passes = 3;
-  const int steps = passes * (int(sizes.size()) + 7 + 4 * 4);
+  const int steps = passes * (int(sizes.size()) + 10 + 4 * 4);
   int done = 0;
   auto next = [&](const std::string& what) {
     if (o.progress) o.progress(what, done, steps);
@@ -421,6 +465,10 @@ MachineFile calibrate_cpu(const CalibrateOptions& o) {
       {"quotients", "rates.quotients", m.quotients, [&] { return bench.results("quotients", all); }});
   jobs.push_back({"tanh", "rates.tangents", m.tangents, [&] { return bench.results("tangents", all); }});
   jobs.push_back({"conversions", "rates.conversions", m.conversions, [&] { return bench.conversions(all); }});
+  jobs.push_back({"clock", "rates.clock", m.clock, [&] { return bench.clock(); }});
+  jobs.push_back(
+      {"pieces in other pages", "rates.runs", m.runs, [&, all] { return bench.runs(all, o.largest / all); }});
+  jobs.push_back({"tasks", "rates.tasks", m.tasks, [&] { return bench.tasks(); }});
   jobs.push_back({"parallel regions", "transfers.launch", m.launch, [&] { return 1 / bench.launch(); }});
   std::vector<double> best(jobs.size(), 0);
   for (int pass = 0; pass < passes; ++pass)
