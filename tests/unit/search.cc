@@ -226,6 +226,40 @@ TEST(Race, GivesUpTheHopelessAndKeepsTheFirst) {
   EXPECT_EQ(runs, (std::vector<int>{1, 0, 0, 0, 0}));
 }
 
+TEST(Search, RowsOfSumsAreTakenSeveralAtATime) {
+  const auto chosen = [](const std::string& file, const std::string& along, int64_t rows, int64_t length) {
+    const Searched s(file, {{"r", rows}, {along, length}});
+    return std::pair(s.base().group.back().block, s.base().chunk);
+  };
+  EXPECT_EQ(chosen("examples/variance.tw", "c", 1000, 5000), std::pair(int64_t(4), int64_t(256)));
+  EXPECT_EQ(chosen("examples/logsumexp.tw", "j", 1000, 100000), std::pair(int64_t(4), int64_t(256)));
+  EXPECT_EQ(chosen("examples/variance.tw", "c", 64, 5000), std::pair(int64_t(1), int64_t(1024)));
+  EXPECT_EQ(chosen("examples/argmax.tw", "j", 1000, 5000), std::pair(int64_t(1), int64_t(1024)));
+  // A row of weights beside the rows: a vector of rows, and chunks that make tiles of 16 KiB.
+  const auto [block, chunk] = chosen("examples/layernorm.tw", "c", 1000, 5000);
+  EXPECT_EQ(block * chunk, 2048);
+  // Resident rows: several while they are short.
+  EXPECT_EQ(chosen("examples/softmax.tw", "j", 1000, 5000).first, 4);
+  EXPECT_EQ(chosen("examples/softmax.tw", "j", 1000, 20000).first, 1);
+  EXPECT_EQ(chosen("examples/softmax.tw", "j", 30, 5000).first, 1);
+}
+
+TEST(Tune, RunsTheFastestAgain) {
+  const Program p = load_program(std::string(TW_SOURCE_DIR) + "/examples/softmax.tw");
+  CompileOptions o;
+  SessionOptions s;
+  s.sizes = {{"r", 4}, {"j", 64}};
+  TuneOptions t;
+  t.best = 5;
+  t.finals = 2;
+  t.race.rounds = 2;
+  const Tuned tuned = tune(p, o, s, cpu_machine(), t);
+  size_t again = 0;
+  for (const TunedPlan& x : tuned.plans) again += x.measured.seconds.size() == 4;
+  EXPECT_GE(again, std::min<size_t>(tuned.plans.size(), 3));
+  EXPECT_LE(again, 4u);  // two, the default, and the first by prediction
+}
+
 TEST(Tune, BeginsNoPlanBeyondItsBudget) {
   const Program p = load_program(std::string(TW_SOURCE_DIR) + "/examples/softmax.tw");
   CompileOptions o;

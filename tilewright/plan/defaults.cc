@@ -5,7 +5,7 @@
 //  3. On a GPU see gpu_defaults.cc. On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below), wider where factors are made; few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
-//     Rows that nothing but a row of weights is read beside are one vector by chunks of 1024.
+//     Rows that nothing but a row of weights is read beside are one vector by as many elements as make 8 KiB. Rows of sums are moved four at a time.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU, and always on a CPU, where the repair rides on the product.
 #include <algorithm>
@@ -20,8 +20,13 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kCpuRow = 1 << 15;  // resident rows stay in the second-level cache
-constexpr int64_t kCpuRowChunk =
-    1 << 10;  // of rows that nothing is multiplied by: one vector of rows by this
+constexpr int64_t kCpuRowTile =
+    2 << 10;  // elements of a vector of rows in a chunk: three such tiles fit a first-level cache
+constexpr int64_t kCpuRowChunk = 1 << 10;  // elements of rows that are read once, in a chunk
+constexpr int64_t kCpuRowsAtOnce =
+    4;  // that are moved: memory brings several rows faster than one, and their states are merged together
+constexpr int64_t kCpuRowsHeld = 1 << 14;  // elements of each of them, where they are resident
+constexpr int64_t kCpuFewTasks = 64;       // rows that are no more are tasks each
 constexpr int64_t kStreamedRowChunk = 4096;
 constexpr int64_t kCpuTiles =
     32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
@@ -43,6 +48,14 @@ bool has_extremes(const Derivation& d) {
   return std::any_of(d.passes.begin(), d.passes.end(), [](const Pass& pass) {
     return std::any_of(pass.state.points.begin(), pass.state.points.end(),
                        [](const Point& x) { return x.kind != Point::Kind::Mean; });
+  });
+}
+
+/// Does the state hold sums alone beside its points? Lists, and the index of a greatest value, cost more at the end of each chunk.
+bool sums_alone(const Derivation& d) {
+  return std::all_of(d.passes.begin(), d.passes.end(), [](const Pass& pass) {
+    return std::all_of(pass.state.components.begin(), pass.state.components.end(),
+                       [](const Component& c) { return c.combine == Reducer::Sum && !c.listed(); });
   });
 }
 
@@ -131,6 +144,29 @@ bool by_tile_registers(const Program& p, const AxisRoles& roles, const Machine& 
   return factors > 1 && others == 0;
 }
 
+/// Plans of rows that are moved one by one, and in front of the last size class those that take several at a time: of rows that are read once, or that are resident and short enough.
+/// Few rows stay a task each. No product takes the repair of rows along, so those that are read once guard lazily.
+std::vector<GuardedPlan> several_rows(const Program& p, const Derivation& d, std::vector<GuardedPlan> single,
+                                      bool once) {
+  const Sym axis = single[0].plan.group.back().axis;
+  std::vector<GuardedPlan> all = single;
+  if (!once) {
+    all.insert(all.begin(), single[0]);
+    all[0].when.at_most = {{all[0].plan.stream, kCpuRowsHeld}};
+    all[0].plan.chunk = kCpuRowsHeld;
+  }
+  for (size_t n = 0; n < (once ? all.size() : 1); ++n) {
+    Plan& plan = all[n].plan;
+    if (once) plan.chunk = kCpuRowChunk / kCpuRowsAtOnce, plan.guard = laziest_guard(d);
+    plan.group.back().block = plan.group.back().piece = kCpuRowsAtOnce;
+    if (!legal(p, d, plan)) return single;
+  }
+  if (p.axis(axis).baked()) return p.axis(axis).size.rational()->num() > kCpuFewTasks ? all : single;
+  for (GuardedPlan& g : single) g.when.at_most.emplace_back(axis, kCpuFewTasks);
+  all.insert(all.begin(), single.begin(), single.end());
+  return all;
+}
+
 std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
   const Program& p = start.program;
   const Derivation& d = start.derivation;
@@ -196,13 +232,16 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
     Plan parts = plan;
     parts.split = kCpuRow;
     if (legal(p, d, parts)) plan = parts;
-    return {held, GuardedPlan{{}, plan}};
+    std::vector<GuardedPlan> plans{held, GuardedPlan{{}, plan}};
+    return plan.group.empty() || d.cascade.reductions.empty() || !sums_alone(d)
+               ? plans
+               : several_rows(p, d, plans, once);
   }
   plan.stages = 1;
   const int64_t summed = start.summed();
   plan.chunk = (product_lanes ? product.chunk
                 : long_sum    ? kCpuSquare
-                : long_rows   ? kCpuRowChunk
+                : long_rows   ? kCpuRowTile / lanes
                 : tiles       ? 128
                               : 64) /
                summed;
@@ -249,6 +288,19 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
 }
 
 }  // namespace
+
+Guard laziest_guard(const Derivation& d) {
+  bool lag = false, speculative = true;
+  for (const Pass& pass : d.passes)
+    for (const Point& point : pass.state.points) {
+      if (point.kind == Point::Kind::Mean) continue;
+      if (!point.may_lag) return Guard::Always;
+      lag = true;
+      speculative = speculative && point.speculative;
+    }
+  if (!lag) return Guard::Always;
+  return speculative ? Guard::Speculative : Guard::Threshold;
+}
 
 bool has_points(const Derivation& d) {
   return std::any_of(d.passes.begin(), d.passes.end(),

@@ -40,6 +40,8 @@ DefaultStart default_start(const Program& p, const Derivation& d, bool gpu);
 std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& machine);
 
 bool has_points(const Derivation& d);
+/// The laziest guard that the state allows: speculative, threshold, always.
+Guard laziest_guard(const Derivation& d);
 /// Bytes of an element of the widest array that is read along the stream, single numbers and rows of a table left out.
 int64_t widest_operand(const Program& p, const AxisRoles& roles);
 

@@ -108,19 +108,6 @@ std::optional<GuardedPlan> three_groups(const DefaultStart& start, const Plan& t
   return out;
 }
 
-Guard laziest(const Derivation& d) {
-  bool lag = false, speculative = true;
-  for (const Pass& pass : d.passes)
-    for (const Point& point : pass.state.points) {
-      if (point.kind == Point::Kind::Mean) continue;
-      if (!point.may_lag) return Guard::Always;
-      lag = true;
-      speculative = speculative && point.speculative;
-    }
-  if (!lag) return Guard::Always;
-  return speculative ? Guard::Speculative : Guard::Threshold;
-}
-
 /// The plan with blocks that take elements of the grid in turn, in sections where an axis before the last one is read along the stream.
 Plan in_turn(const DefaultStart& start, Plan plan) {
   plan.grid = GridBy::Persistent;
@@ -257,7 +244,7 @@ std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& ma
   plan.loaders = 1;
   plan.computers = unit.groups;
   plan.stages = unit.stages;
-  plan.guard = laziest(start.derivation);
+  plan.guard = laziest_guard(start.derivation);
   if (machine.arch != sm90().arch) return {GuardedPlan{{}, cut_for_warps(start, plan, unit, machine)}};
   plan.chunk = chunk_that_fits(start, plan, unit);
   std::vector<GuardedPlan> plans{GuardedPlan{{}, plan}};
