@@ -6,6 +6,7 @@
 // TILEWRIGHT_FUZZ_PROGRAMS  number of programs (a fixed number by default)
 // TILEWRIGHT_FUZZ_SEED      seed of the first; program k has seed + k
 // TILEWRIGHT_FUZZ_CPU=1     also compiles and runs each program for this CPU
+// TILEWRIGHT_FUZZ_MAPPED=1  also as mapped for GPUs, sm_90a and sm_80, on the interpreter that finds races; they refuse more
 // TILEWRIGHT_FUZZ_CUDA=1    also on a GPU, which refuses more
 // TILEWRIGHT_FUZZ_STRICT=1  a fault that an internal check stopped fails the run
 // TILEWRIGHT_FUZZ_VERBOSE=1 prints each refusal and each program that was stopped
@@ -66,11 +67,20 @@ bool close(const OutputCheck& c, const Program& p) {
              64 * c.comparison.tolerance + 8 * std::ldexp(1 + std::fabs(c.expected), -bits - 1);
 }
 
-Result run(const Generated& g, Target target, uint64_t seed) {
+/// Where a program runs; `arch` of the GPU that its kernels are made for, empty: as the target has it.
+struct Place {
+  Target target = Target::Interp;
+  std::string arch = {};
+  bool gpu() const { return target == Target::Cuda || target == Target::InterpMapped; }
+  std::string text() const { return arch.empty() ? name(target) : fmt::format("{} {}", name(target), arch); }
+};
+
+Result run(const Generated& g, const Place& place, uint64_t seed) {
   try {
     const Program p = parse_program(std::make_shared<SourceText>(SourceText{"generated.tw", g.text}));
     CompileOptions compile;
-    compile.target = target;
+    compile.target = place.target;
+    compile.arch = place.arch;
     compile.threads = 1;
     compile.schedule = g.schedule;
     SessionOptions options;
@@ -111,7 +121,7 @@ int run_files(const std::vector<std::string>& folders) {
     for (int64_t columns : {7, 0, 130}) {
       for (const Axis& a : p.axes)
         if (!a.size) g.sizes[a.name()] = a.name() == "j" ? columns : 5;
-      const Result r = run(g, Target::Interp, 1);
+      const Result r = run(g, Place{}, 1);
       if (r.outcome == Outcome::Right) continue;
       fmt::print("{} with j={}: {}\n", name, columns, r.message);
       ++wrong;
@@ -127,9 +137,11 @@ int main_of(const std::vector<std::string>& folders) {
   const uint64_t seed = number_from("TILEWRIGHT_FUZZ_SEED", default_seed);
   const bool strict = number_from("TILEWRIGHT_FUZZ_STRICT", 0);
   const bool verbose = number_from("TILEWRIGHT_FUZZ_VERBOSE", 0);
-  std::vector<Target> targets = {Target::Interp};
-  if (number_from("TILEWRIGHT_FUZZ_CPU", 0)) targets.push_back(Target::Cpu);
-  if (number_from("TILEWRIGHT_FUZZ_CUDA", 0)) targets.push_back(Target::Cuda);
+  std::vector<Place> places = {{Target::Interp}};
+  if (number_from("TILEWRIGHT_FUZZ_CPU", 0)) places.push_back({Target::Cpu});
+  if (number_from("TILEWRIGHT_FUZZ_MAPPED", 0))
+    for (const char* arch : {"sm_90a", "sm_80"}) places.push_back({Target::InterpMapped, arch});
+  if (number_from("TILEWRIGHT_FUZZ_CUDA", 0)) places.push_back({Target::Cuda});
   fmt::print("{} programs from seed {}\n", programs, seed);
   std::fflush(stdout);
   signal(SIGALRM, on_alarm);
@@ -141,34 +153,34 @@ int main_of(const std::vector<std::string>& folders) {
     const size_t length = std::min(shown.size(), sizeof now_running - 1);
     std::copy_n(shown.begin(), length, now_running);
     now_running[length] = 0;
-    for (Target target : targets) {
+    for (const Place& place : places) {
       alarm(hang_seconds);
       const auto begin = std::chrono::steady_clock::now();
-      Result r = run(g, target, seed + k);
+      Result r = run(g, place, seed + k);
       if (r.outcome == Outcome::Refused && !g.schedule.empty()) {  // a schedule may ask for what has no state
         Generated plain = g;
         plain.schedule.clear();
-        r = run(plain, target, seed + k);
+        r = run(plain, place, seed + k);
       }
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       alarm(0);
-      if (target == Target::Cuda && r.outcome == Outcome::Refused)
+      if (place.gpu() && r.outcome == Outcome::Refused)
         ++refused_by_gpu;
       else
         ++counts[int(r.outcome)];
-      if (r.outcome == Outcome::Wrong) fmt::print("WRONG on {}: {}\n{}\n", name(target), r.message, shown);
+      if (r.outcome == Outcome::Wrong) fmt::print("WRONG on {}: {}\n{}\n", place.text(), r.message, shown);
       if (r.outcome == Outcome::Stopped)
-        fmt::print("stopped: {}{}\n", r.message,
+        fmt::print("stopped on {}: {}{}\n", place.text(), r.message,
                    verbose ? "\n" + shown : fmt::format(" (seed {})", seed + k));
       if (verbose && r.outcome == Outcome::Refused)
-        fmt::print("refused on {}: {} (seed {})\n", name(target), r.message, seed + k);
+        fmt::print("refused on {}: {} (seed {})\n", place.text(), r.message, seed + k);
       if (verbose && seconds > 1) fmt::print("{:.1f} s for seed {}\n", seconds, seed + k);
       std::fflush(stdout);
     }
   }
   fmt::print("{} right, {} refused, {} stopped by internal checks, {} wrong\n", counts[0], counts[1],
              counts[2], counts[3]);
-  if (targets.back() == Target::Cuda) fmt::print("{} more refused by the GPU target\n", refused_by_gpu);
+  if (places.back().gpu()) fmt::print("{} more refused by GPU targets\n", refused_by_gpu);
   if (counts[0] < 3 * (counts[1] + counts[2])) {
     fmt::print("too few run for the comparison to mean much\n");
     return 1;
