@@ -41,6 +41,8 @@ struct Front {
   std::map<std::string, std::string> names;  ///< by type and value
 };
 
+class CudaPrinter;
+
 class CudaKernel {
  public:
   CudaKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, Helpers& helpers);
@@ -67,6 +69,7 @@ class CudaKernel {
   void vote(const Vote& o, Lines& out);
   void wait(const Wait& o, Lines& out);
   void arrive(const Arrive& o, Lines& out);
+  bool moves_registers(const Ops& list) const;
   void copy_async(const CopyAsync& o, Lines& out);
   void barrier(int id, Scope scope, Lines& out);
   std::string barrier_arguments(Scope scope) const;  ///< "id, threads"
@@ -83,6 +86,9 @@ class CudaKernel {
   /// Conditions that the element lies in the array; `slack` elements behind it as well.
   std::vector<std::string> inside(Sym tensor, const std::vector<Expr>& index, const Nest& nest,
                                   int64_t slack);
+  /// The condition under which a copy reads an element, and reports an index that lies outside of its array; empty: always.
+  std::string may_read(const Copy& o, const Nest& nest, int64_t slack, Sym slack_axis);
+  std::string error_word();
   std::vector<std::string> clips(const Nest& nest, int64_t slack, Sym slack_axis);
 
   // cuda_nest.cc: element work
@@ -111,6 +117,8 @@ class CudaKernel {
   void exchange(const ReduceOp& o, const std::string& partial, const Nest& nest,
                 Lines& out);  ///< among threads
   std::string combine(Reducer r, const std::string& a, const std::string& b);
+  /// What a reduction takes in; `wide`: computed in f64.
+  std::string term(const ReduceOp& o, CudaPrinter& printer, bool wide);
   std::string identity_text(Reducer r, DType t);
 
   // cuda_products.cc

@@ -361,16 +361,18 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
       const Element e = element_of(list[k], kernel_);
       const Buffer& target = buffer(e.target);
       CudaPrinter printer(*this, wide ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
-      std::string value = target.dtype == DType::boolean ? printer.boolean(e.value)
-                          : is_integer(target.dtype)     ? printer.integer(e.value)
-                                                         : printer.real(e.value);
+      const auto* reduction = std::get_if<ReduceOp>(&list[k].node);
+      std::string value = reduction                        ? term(*reduction, printer, wide)
+                          : target.dtype == DType::boolean ? printer.boolean(e.value)
+                          : is_integer(target.dtype)       ? printer.integer(e.value)
+                                                           : printer.real(e.value);
       const std::string offset = register_offset(target, nest);
       if (auto* r = std::get_if<ReduceOp>(&list[k].node)) {
         const Partial& p = partials[next_partial++];
         const std::string place = p.each > 1
                                       ? fmt::format("{}[({}) * {} + {}]", p.name, offset, p.each, inner->var)
                                       : fmt::format("{}[{}]", p.name, offset);
-        w.body.line(fmt::format("{} = {};", place, combine(r->reducer, place, "(" + value + ")")));
+        w.body.line(fmt::format("{} = {};", place, combine(r->reducer, place, value)));
       } else if (packed(target)) {
         TW_CHECK(inner && inner->step == 1, fmt::format("pairs of {} are not innermost", target.sym.name()));
         const std::string pair = names_.fresh(names_.of(target.sym) + "_pair");

@@ -18,8 +18,19 @@ std::string CudaKernel::combine(Reducer r, const std::string& a, const std::stri
     case Reducer::Min: helpers_.use("tw_min"); return fmt::format("tw_min({}, {})", a, b);
     case Reducer::Any: return fmt::format("({} | {})", a, b);
     case Reducer::All: return fmt::format("({} & {})", a, b);
-    default: throw UserError(Span{}, fmt::format("reduction {} is not printed for sm_90a", name(r)));
+    default: throw UserError(Span{}, fmt::format("reduction {} is not printed for GPUs", name(r)));
   }
+}
+
+std::string CudaKernel::term(const ReduceOp& o, CudaPrinter& printer, bool wide) {
+  const DType t = buffer(o.buffer).dtype;
+  const std::string value = t == DType::boolean ? printer.boolean(o.value)
+                            : is_integer(t)     ? printer.integer(o.value)
+                                                : printer.real(o.value);
+  // Extremes compare numbers of one type; rounding keeps their order.
+  const bool rounds =
+      (o.reducer == Reducer::Max || o.reducer == Reducer::Min) && is_float(t) && t != DType::f64;
+  return fmt::format("{}({})", rounds && wide ? "(float)" : "", value);
 }
 
 std::string CudaKernel::identity_text(Reducer r, DType t) {
@@ -37,7 +48,7 @@ std::string CudaKernel::identity_text(Reducer r, DType t) {
       if (is_integer(t)) return r == Reducer::Max ? "(-2147483647 - 1)" : "2147483647";
       return sign + "tw_infinity()";
     }
-    default: throw UserError(Span{}, fmt::format("reduction {} is not printed for sm_90a", name(r)));
+    default: throw UserError(Span{}, fmt::format("reduction {} is not printed for GPUs", name(r)));
   }
 }
 
@@ -164,11 +175,8 @@ void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
   open_loops(nest, 0, nest.loops.size(), out);
   coordinates(nest, out);
   CudaPrinter printer(*this, wide ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
-  const std::string value = target.dtype == DType::boolean ? printer.boolean(o.value)
-                            : is_integer(target.dtype)     ? printer.integer(o.value)
-                                                           : printer.real(o.value);
   const std::string place = fmt::format("{}[{}]", name, register_offset(target, nest));
-  out.line(fmt::format("{} = {};", place, combine(o.reducer, place, "(" + value + ")")));
+  out.line(fmt::format("{} = {};", place, combine(o.reducer, place, term(o, printer, wide))));
   close_loops(nest, 0, nest.loops.size(), out);
   for (const NestAxis& a : nest.axes)
     if (!a.held) out.close();

@@ -114,13 +114,7 @@ void CudaKernel::reduce_to_local(const ReduceOp& o, Lines& out) {
   const std::string& place = local_text_.at(o.buffer);
   const int64_t results = target.layout.elements();
   CudaPrinter printer(*this, wide ? 64 : 32, target.dtype == DType::i64 ? 64 : 32);
-  const auto value = [&] {
-    return "(" +
-           (target.dtype == DType::boolean ? printer.boolean(o.value)
-            : is_integer(target.dtype)     ? printer.integer(o.value)
-                                           : printer.real(o.value)) +
-           ")";
-  };
+  const auto value = [&] { return term(o, printer, wide); };
   const auto index = [&](Sym axis) {
     out.line(fmt::format("const int {} = {};", names_.of(axis),
                          join_sum({nest.axes[nest.find(axis)].origin, names_.part(axis, "in")})));
