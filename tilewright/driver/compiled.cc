@@ -170,7 +170,7 @@ class ProgramCompiler {
       } catch (const UserError&) {
         return;
       }
-      known_->add(c.elaborated, {c.derivation.cascade.axis.name(), plans});
+      known_->add(out_.parted() ? c.program : elaborated, {c.derivation.cascade.axis.name(), plans});
     }
   }
 
@@ -199,8 +199,8 @@ class ProgramCompiler {
         Compilation k;
         k.gpu = gpu_machine(arch_of(options_));
         k.program = k.elaborated = part;
-        k.derivation = derive_unproved(part, axis->index);
-        k.plans = plans_of(part, k.derivation, kept->plans);
+        k.derivation = derive_for(k.elaborated, axis->index, options_);
+        k.plans = plans_of(k.elaborated, k.derivation, kept->plans);
         c.kernels.push_back(std::move(k));
       };
       if (*start == Start::OneKernel && known_->kept(elaborated)) {

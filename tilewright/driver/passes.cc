@@ -8,6 +8,7 @@
 #include "tilewright/driver/price.h"
 #include "tilewright/emit/emit.h"
 #include "tilewright/map/cpu/nested.h"
+#include "tilewright/plan/unit_row.h"
 #include "tilewright/program/elaborate.h"
 #include "tilewright/runtime/cuda.h"
 #include "tilewright/tile/statements.h"
@@ -141,11 +142,15 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
   if (!c.tiles.empty()) c.tiles.insert(c.tiles.begin(), std::move(other.tiles.front()));
 }
 
+bool maps_to_gpu(const CompileOptions& o) {
+  return o.target == Target::Cuda || (o.target == Target::InterpMapped && o.mapping == Target::Cuda);
+}
+
 /// Derivation and plans of an elaborated program.
 /// `brief`: with the plan for nominal sizes alone.
 void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses,
                      bool brief = false) {
-  c.derivation = timed("derive", &c.times, [&] { return derive_unproved(c.elaborated, stream); });
+  c.derivation = timed("derive", &c.times, [&] { return derive_for(c.elaborated, stream, o); });
   c.plans = timed("plan", &c.times,
                   [&] { return default_plans(c.elaborated, c.derivation, plan_target(o), c.gpu); });
   TW_CHECK(!c.plans.empty(), "no default plan");
@@ -169,6 +174,14 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
                                         ? "the arrays that the mask reads lie on the device"
                                         : "a library has no step that looks at arrays before its kernel"),
                         "write `bounds tested`");
+    for (const GuardedPlan& g : c.plans)
+      if (g.plan.grid == GridBy::Persistent && (plan_target(o) == Target::Cpu || c.gpu.arch != sm90().arch))
+        throw UserError(
+            Span{},
+            fmt::format("grid persistent: {} no loading group, which would read ahead for the next "
+                        "element of the grid",
+                        plan_target(o) == Target::Cpu ? "a CPU has" : "kernels for " + c.gpu.arch + " have"),
+            "leave it out, or write `grid blocks`");
   } else {
     for (const GuardedPlan& g : c.plans) check_plan(c.elaborated, c.derivation, g.plan);
   }
@@ -202,9 +215,16 @@ std::vector<Sym> streams_of(const Program& elaborated) {
 }
 
 Program elaborate_for(const Program& p, const CompileOptions& o) {
-  const bool gpu =
-      o.target == Target::Cuda || (o.target == Target::InterpMapped && o.mapping == Target::Cuda);
-  return gpu ? with_counted_ranks(elaborate(p)) : elaborate(p);
+  return maps_to_gpu(o) ? with_counted_ranks(elaborate(p)) : elaborate(p);
+}
+
+Derivation derive_for(Program& elaborated, Sym stream, const CompileOptions& o) {
+  Derivation d = derive_unproved(elaborated, stream);
+  if (!maps_to_gpu(o)) return d;
+  std::optional<Program> with_row = with_unit_row(elaborated, d);
+  if (!with_row) return d;
+  elaborated = std::move(*with_row);
+  return derive_unproved(elaborated, stream);
 }
 
 Compilation analyse(const Program& p, const CompileOptions& o) {

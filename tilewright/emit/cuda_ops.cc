@@ -74,8 +74,7 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
   if (auto* x = std::get_if<Copy>(&o.node)) copy(*x, out);
   if (auto* x = std::get_if<StoreOut>(&o.node)) store(*x, out);
   if (std::holds_alternative<StoreAsync>(o.node) || std::holds_alternative<BulkWait>(o.node))
-    throw UserError(Span{}, "bulk stores are not printed for sm_90a",
-                    "store with store.plain or store.vector");
+    throw UserError(Span{}, "bulk stores are not printed for GPUs", "store with store.plain or store.vector");
   if (auto* x = std::get_if<Mma>(&o.node)) mma(*x, out);
   if (std::holds_alternative<MmaFence>(o.node)) fence(list, k, out);
   if (std::holds_alternative<Commit>(o.node)) {
@@ -97,10 +96,22 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
   if (auto* x = std::get_if<Barrier>(&o.node)) barrier(x->id, x->scope, out);
 }
 
+/// Do the ops load registers and compute with them, and neither wait nor share anything?
+bool CudaKernel::moves_registers(const Ops& list) const {
+  return std::all_of(list.begin(), list.end(), [&](const MappedOp& op) {
+    const Sym written = std::holds_alternative<MapOp>(op.node)  ? std::get<MapOp>(op.node).buffer
+                        : std::holds_alternative<Copy>(op.node) ? std::get<Copy>(op.node).buffer
+                                                                : Sym();
+    constexpr int64_t few = 4;  // elements of a thread
+    return written && buffer(written).space == Space::Registers && buffer(written).layout.elements() <= few;
+  });
+}
+
 void CudaKernel::loop(const MappedLoop& o, Lines& out) {
   const std::string lo = constant_int(o.lo), hi = constant_int(o.hi);
   const std::string& v = names_.of(o.var);
-  out.line("#pragma unroll 1");
+  // Loads of several rounds are under way at once.
+  out.line(fmt::format("#pragma unroll {}", moves_registers(o.body) ? 8 : 1));
   out.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", v, lo, hi));
   ops(o.body, out);
   out.close();

@@ -368,10 +368,12 @@ Expr Walk::total(const Term& once, const ChunkRange& range) const {
 
 /// The largest total of live tiles of the levels, over symbols.
 Expr symbolic_peak(const TileProgram& t, const Tiling& tiling, bool shared, bool registers) {
-  std::set<std::set<Sym>> columns;
-  std::map<Sym, Expr> bytes_of_tile;
+  std::set<Expr> sums;  // a state has tiles of other sizes where it is merged
+  std::vector<Laurent> totals;
   for (const TileKernel& k : t.kernels) {
     Lifetime lifetime(k);
+    std::set<std::set<Sym>> columns;
+    std::map<Sym, Expr> bytes_of_tile;
     for (const Tile& tile : k.tiles) {
       Expr n = tiling.width(tile.dtype) * tiling.full_elements(k, tile.axes);
       bytes_of_tile[tile.sym] = tile.slots == 1 ? n : Expr(tile.slots) * n;
@@ -382,14 +384,14 @@ Expr symbolic_peak(const TileProgram& t, const Tiling& tiling, bool shared, bool
         if (k.tile(sym).level == Level::Shared ? shared : registers) here.insert(sym);
       columns.insert(std::move(here));
     });
-  }
-  std::vector<Laurent> totals;
-  for (const std::set<Sym>& column : columns) {
-    Expr sum = 0;
-    for (Sym tile : column) sum = sum + bytes_of_tile.at(tile);
-    const auto polynomial = laurent(sum);
-    TW_CHECK(polynomial, "the bytes of tiles are a polynomial of their sizes");
-    totals.push_back(*polynomial);
+    for (const std::set<Sym>& column : columns) {
+      Expr sum = 0;
+      for (Sym tile : column) sum = sum + bytes_of_tile.at(tile);
+      if (!sums.insert(sum).second) continue;
+      const auto polynomial = laurent(sum);
+      TW_CHECK(polynomial, "the bytes of tiles are a polynomial of their sizes");
+      totals.push_back(*polynomial);
+    }
   }
   return greatest(std::move(totals));
 }

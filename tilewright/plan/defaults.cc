@@ -287,6 +287,11 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
   return plans;
 }
 
+/// Is any of the arrays more than numbers of documents, pages and the like, which a GPU reads beside what it streams?
+bool shares_numbers(const Program& p, const std::vector<Sym>& arrays) {
+  return std::any_of(arrays.begin(), arrays.end(), [&](Sym t) { return is_float(p.input(t)->dtype); });
+}
+
 }  // namespace
 
 Guard laziest_guard(const Derivation& d) {
@@ -310,7 +315,8 @@ bool has_points(const Derivation& d) {
 int64_t widest_operand(const Program& p, const AxisRoles& roles) {
   int64_t widest = 1;
   for (Sym t : roles.streamed_inputs)
-    if (roles.read_at.at(t).size() > 1) widest = std::max<int64_t>(widest, bytes(p.input(t)->dtype));
+    if (roles.read_at.at(t).size() > 1 && is_float(p.input(t)->dtype))
+      widest = std::max<int64_t>(widest, bytes(p.input(t)->dtype));
   return widest;
 }
 
@@ -379,7 +385,8 @@ DefaultStart default_start(const Program& p, const Derivation& d, bool gpu) {
       continue;
     }
     const Axis& axis = p.axis(a);
-    const bool blocked = contains(roles.reused, a) && !d.cascade.reductions.empty();
+    const bool blocked = contains(roles.reused, a) && !d.cascade.reductions.empty() &&
+                         (!gpu || shares_numbers(p, roles.lacking.at(a)));
     const bool feature = contains(roles.feature, a) || (gpu && !has_points(d) && !rows.empty());
     if (axis.baked() && blocked && feature &&
         axis.size.rational()->num() <= (gpu ? whole_limit : kCpuWhole)) {

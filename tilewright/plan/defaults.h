@@ -42,7 +42,7 @@ std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& ma
 bool has_points(const Derivation& d);
 /// The laziest guard that the state allows: speculative, threshold, always.
 Guard laziest_guard(const Derivation& d);
-/// Bytes of an element of the widest array that is read along the stream, single numbers and rows of a table left out.
+/// Bytes of an element of the widest array that is read along the stream; single numbers, rows of a table, indices and conditions left out.
 int64_t widest_operand(const Program& p, const AxisRoles& roles);
 
 }  // namespace tilewright

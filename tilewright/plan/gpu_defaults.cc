@@ -8,8 +8,11 @@
 //  6. Up to 1024 rows of a stream of exponentials, and products of rule 3 that are arrays as they are, run on a persistent grid: the loading group reads ahead while results are
 //     stored. The former in sections of 32 indices of the last axis before the rows that streamed arrays have, so that blocks with most chunks come first (in_turn).
 //  7. Where single warps multiply (before compute capability 9.0), two groups compute and copy, with blocks and chunks that registers and shared memory hold (cut_for_warps).
-//  8. The guard is the laziest that the state allows: speculative, threshold, always.
+//  8. Up to 64 rows of a stream with points (one query, or the query heads that share a key head), and of a product of 16-bit arrays, are one piece of one computing group, beside at most 128 columns.
+//     A longer stream is split, so that it is read by all multiprocessors, and blocks that run at once take the parts in turn (few_rows).
+//  9. The guard is the laziest that the state allows: speculative, threshold, always.
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "tilewright/hardware/machine.h"
@@ -24,6 +27,10 @@ constexpr int64_t kRowChunk = 4096;
 constexpr int64_t kLeastChunk = 16;
 constexpr int64_t kSection =
     32;  // heads or the like whose streamed arrays a second-level cache holds at so few rows
+constexpr int64_t kFewRows = 64, kFewColumns = 128;  // of one computing group
+constexpr int64_t kBriefStream = 512,
+                  kLongStream = 8192;  // streams that are not split, and that are split into shorter parts
+constexpr int64_t kBriefPart = 512, kLongPart = 2048;
 constexpr int64_t kSignals = 4096;  // bytes of shared memory for signals and small tiles
 
 /// How a GPU cuts sums of products of 16-bit arrays without extremes.
@@ -121,6 +128,49 @@ Plan in_turn(const DefaultStart& start, Plan plan) {
   return plan;
 }
 
+/// Are there never more rows than those of few_rows()?
+bool only_few(const DefaultStart& start) {
+  if (!start.row_axis) return true;
+  const Axis& rows = start.program.axis(start.row_axis);
+  return rows.baked() && rows.size.rational()->num() <= kFewRows;
+}
+
+bool legal(const DefaultStart& start, const Plan& plan) {
+  try {
+    check_plan(start.program, start.derivation, plan);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+/// Rule 8, for `plan` in one piece of all rows: a part is so long that its state is a small share of what is streamed for it, and so short that few heads make
+/// parts for all multiprocessors.
+std::vector<GuardedPlan> in_parts(const DefaultStart& start, const Plan& plan) {
+  constexpr int64_t any = std::numeric_limits<int64_t>::max();
+  GuardedPlan all{{}, plan};
+  if (!only_few(start)) all.when.at_most.emplace_back(start.row_axis, kFewRows);
+  const Axis& stream = start.program.axis(plan.stream);
+  std::vector<GuardedPlan> plans;
+  std::vector<std::pair<int64_t, int64_t>> parts{
+      {kBriefStream, 0}, {kLongStream, kBriefPart}, {any, kLongPart}};
+  const auto blocked =
+      std::count_if(plan.group.begin(), plan.group.end(), [](const Cut& c) { return c.block > 1; });
+  if (blocked > 1) parts = {{kLongPart, 0}, {any, kLongPart}};  // each row has a state for every column
+  for (const auto& [length, part] : parts) {
+    GuardedPlan g = all;
+    g.plan.split = part;
+    if (!legal(start, g.plan)) return {all};
+    if (stream.baked()) {
+      if (stream.size.rational()->num() <= length) return {g};
+    } else {
+      if (length < any) g.when.at_most.emplace_back(g.plan.stream, length);
+      plans.push_back(std::move(g));
+    }
+  }
+  return plans;
+}
+
 std::vector<GuardedPlan> rows_that_move(const DefaultStart& start) {
   Plan plan = start.plan;
   plan.loaders = 0;
@@ -164,8 +214,9 @@ int64_t chunk_that_fits(const DefaultStart& start, const Plan& plan, const UnitT
   return chunk;
 }
 
-/// Rule 7. A group of four warps has 128 rows, so that what a warp reads of the streamed operand serves 32 of them; 64 where registers or shared memory do not hold that.
-Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Machine& machine) {
+/// Rule 7, for two groups (one of few rows). A group of four warps has 128 rows, so that what a warp reads of the streamed operand serves 32 of them; 64 where registers or shared memory do not
+/// hold that, or where there are few.
+Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Machine& machine, int groups) {
   constexpr int64_t most_registers = 190, shortest = 32;
   const Program& p = start.program;
   const Derivation& d = start.derivation;
@@ -173,7 +224,7 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
   const int64_t width = widest_operand(p, roles), summed = start.summed();
   const bool scores = has_points(d) && width <= 2;
   plan.computers =
-      2;  // they copy too; the loading group of the plan says that products go to units for 16-bit operands
+      groups;  // they copy too; the loading group of the plan says that products go to units for 16-bit operands
   int64_t results = 0;
   for (const Pass& pass : d.passes)
     for (const Component& c : pass.state.components) results += c.axes.size() > 1;
@@ -207,8 +258,8 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
     const int64_t made = unit.groups > 2 ? 0 : has_points(d) ? std::max<int64_t>(2, width) : 4 * results;
     return n + rows() * (plan.chunk + 8) * made;
   };
-  std::vector<int64_t> blocks{128}, chunks{64, 32, 16};
-  if (scores || unit.groups > 2) blocks.insert(blocks.begin(), 256);
+  std::vector<int64_t> blocks{64 * groups}, chunks{64, 32, 16};
+  if (groups > 1 && (scores || unit.groups > 2)) blocks.insert(blocks.begin(), 256);
   if (!scores && unit.chunk > 64) chunks.insert(chunks.begin(), 128);
   const auto fits = [&] {
     for (int64_t block : blocks) {
@@ -217,7 +268,7 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
           cut.block = block, cut.piece = block / plan.computers, start.extents.of[start.row_axis] = block;
       for (int64_t chunk : chunks) {
         plan.chunk = chunk;
-        for (plan.stages = std::min(3, unit.stages); plan.stages >= 2; --plan.stages)
+        for (plan.stages = (groups == 1 ? 3 : std::min(3, unit.stages)); plan.stages >= 2; --plan.stages)
           if (shared() <= machine.shared_bytes - kSignals && (!scores || registers() <= most_registers) &&
               (chunk >= shortest || block == blocks.back()))
             return true;
@@ -230,22 +281,34 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
   return plan;
 }
 
-}  // namespace
+/// Rule 8.
+std::vector<GuardedPlan> few_rows(DefaultStart start, Plan plan, const UnitTile& unit,
+                                  const Machine& machine) {
+  const bool product = start.rows.size() == 2 && unit.stages > 2;  // on units for operands of 16 bits
+  if (!has_points(start.derivation) && !product) return {};
+  for (Cut& cut : plan.group) {
+    const int64_t block = cut.axis == start.row_axis ? kFewRows
+                          : product                  ? std::min(cut.block, kFewColumns)
+                                                     : cut.block;
+    if (block != cut.block) cut.block = cut.piece = start.extents.of[cut.axis] = block;
+  }
+  const UnitTile few{kFewRows, kFewColumns, 128, 3, 1};
+  plan.computers = few.groups;
+  plan.stages = few.stages;
+  if (machine.arch != sm90().arch)
+    return in_parts(start, cut_for_warps(start, plan, few, machine, few.groups));
+  plan.grid = GridBy::Persistent;
+  plan.chunk = chunk_that_fits(start, plan, few);
+  Plan longer = plan;
+  longer.stages = 2;
+  longer.chunk = chunk_that_fits(start, longer, few);
+  return in_parts(start, longer.chunk > plan.chunk ? longer : plan);
+}
 
-std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& machine) {
-  const UnitTile unit = unit_tile(start);
-  start.cut([&](Sym axis) {
-    return axis == start.row_axis ? std::pair(unit.rows, int64_t(64)) : std::pair(unit.columns, unit.columns);
-  });
-  // A number that every chunk reads again keeps its threads waiting.
-  start.keep(!start.rows.empty());
-  if (start.moves_rows()) return rows_that_move(start);
-  Plan plan = start.plan;
-  plan.loaders = 1;
-  plan.computers = unit.groups;
-  plan.stages = unit.stages;
-  plan.guard = laziest_guard(start.derivation);
-  if (machine.arch != sm90().arch) return {GuardedPlan{{}, cut_for_warps(start, plan, unit, machine)}};
+/// Rules 2 to 7.
+std::vector<GuardedPlan> many_rows(const DefaultStart& start, Plan plan, const UnitTile& unit,
+                                   const Machine& machine) {
+  if (machine.arch != sm90().arch) return {GuardedPlan{{}, cut_for_warps(start, plan, unit, machine, 2)}};
   plan.chunk = chunk_that_fits(start, plan, unit);
   std::vector<GuardedPlan> plans{GuardedPlan{{}, plan}};
   if (const std::optional<GuardedPlan> longer = three_groups(start, plan)) {
@@ -272,6 +335,28 @@ std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& ma
   } else if (unit.groups > 2) {
     for (GuardedPlan& g : plans) g.plan.grid = GridBy::Persistent;
   }
+  return plans;
+}
+
+}  // namespace
+
+std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& machine) {
+  const UnitTile unit = unit_tile(start);
+  start.cut([&](Sym axis) {
+    return axis == start.row_axis ? std::pair(unit.rows, int64_t(64)) : std::pair(unit.columns, unit.columns);
+  });
+  // A number that every chunk reads again keeps its threads waiting.
+  start.keep(!start.rows.empty());
+  if (start.moves_rows()) return rows_that_move(start);
+  Plan plan = start.plan;
+  plan.loaders = 1;
+  plan.computers = unit.groups;
+  plan.stages = unit.stages;
+  plan.guard = laziest_guard(start.derivation);
+  std::vector<GuardedPlan> plans = few_rows(start, plan, unit, machine);
+  if (!plans.empty() && only_few(start)) return plans;
+  const std::vector<GuardedPlan> more = many_rows(start, plan, unit, machine);
+  plans.insert(plans.end(), more.begin(), more.end());
   return plans;
 }
 

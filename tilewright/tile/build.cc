@@ -31,6 +31,15 @@ class Builder {
   void add_axes(KernelBuilder& b) {
     for (const Cut& c : plan_.group) b.add_group(c);
   }
+  /// Rows share nothing when states are merged, so that a GPU takes them one by one, each in a block of its own.
+  void add_merged_axes(KernelBuilder& b) {
+    const std::vector<Point>& points = d_.passes[0].state.points;
+    for (const Cut& c : plan_.group) {
+      const bool row = std::any_of(points.begin(), points.end(),
+                                   [&](const Point& x) { return contains_axis(x.axes, c.axis); });
+      b.add_group(plan_.loaders > 0 && row ? Cut{c.axis, 1, 1} : c);
+    }
+  }
   void add_whole(KernelBuilder& b) {
     for (Sym a : plan_.whole) {
       auto size = p_.axis(a).size.rational();
@@ -294,7 +303,7 @@ class Builder {
     order_blocks(out_.kernels.back());
 
     KernelBuilder m(p_, d_, plan_, out_, p_.name + "_merge");
-    add_axes(m);
+    add_merged_axes(m);
     m.add_stream(part, 1, false);
     add_whole(m);
     PassBuilder::declare(m, state);
