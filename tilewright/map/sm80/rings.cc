@@ -14,14 +14,13 @@ namespace {
 
 constexpr int64_t unit_bytes = 16;
 
-/// Whether the tile is copied 16 bytes at a time: the array has its element type and runs along the last memory dimension as the tile does in shared memory. Not
-/// single rows, whose length would have to be a multiple of that.
+}  // namespace
+
 bool in_units(const Context& c, const Staged& s) {
   const Tile& tile = *s.tile;
   const Load& load = *s.load;
   const Input* input = c.program.input(load.tensor);
-  if (c.layout != LayoutClass::Aligned || tile.axes.size() < 2 || !input || input->dtype != tile.dtype ||
-      load.present)
+  if (c.layout != LayoutClass::Aligned || tile.axes.size() < 2 || !input || input->dtype != tile.dtype)
     return false;
   const std::vector<Dim> dims = c.dims(load.tensor);
   if (dims.empty() || dims.back().pieces.size() != 1) return false;
@@ -30,6 +29,7 @@ bool in_units(const Context& c, const Staged& s) {
   for (size_t a = 0; a < tile.axes.size(); ++a) {
     const Sym axis = tile.axes[a];
     if (!(load.index.back() == Expr(axis))) continue;
+    if (load.present && depends_on(load.present, axis)) return false;
     for (size_t k = 0; k + 1 < load.index.size(); ++k)
       if (depends_on(load.index[k], axis)) return false;
     const KernelAxis& along = c.axis(axis);
@@ -40,8 +40,6 @@ bool in_units(const Context& c, const Staged& s) {
   }
   return false;
 }
-
-}  // namespace
 
 /// Appends the copy; true where it joins the open group.
 bool BodyBuilder::copy_tile(const Staged& s, const Position& at, const std::string& comment, Ops& out) {

@@ -300,8 +300,8 @@ void allocate_registers(Context& c) {
   for (const Tile& t : c.kernel.tiles) {
     if (t.level == Level::Shared) continue;
     if (t.level == Level::Memory)
-      throw UserError(
-          Span{}, fmt::format("tile {} lies in memory, which sm_90a does not read in place", t.sym.name()));
+      throw UserError(Span{}, fmt::format("tile {} lies in memory, which {} does not read in place",
+                                          t.sym.name(), c.machine.arch));
     Buffer b;
     b.sym = t.sym;
     b.axes = t.axes;
@@ -340,7 +340,15 @@ void check_registers(const Context& c) {
   }
 }
 
-void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
+/// Signals that what the copies wrote is there; `grouped`: after a wait for them.
+void arrive_copied(const Context& c, const Staged& s, const Position& at, Ops& out) {
+  if (s.tensor_core) out.push_back({ProxyFence{}, {}});
+  out.push_back({Arrive{s.channel, true, c.use(s, at), Scope::Warp}, {}});
+}
+
+/// Copies by instructions are signalled here, or, where they join a group, by what `grouped` lists.
+void load_tile(Context& c, const Staged& s, const Position& at, std::vector<const Staged*>& grouped,
+               Ops& out) {
   const Expr use = c.use(s, at);
   if (!s.loops.empty() || c.persistent) out.push_back({Wait{s.channel, false, use}, {}});
   if (s.bulk) {
@@ -359,11 +367,24 @@ void load_tile(Context& c, const Staged& s, const Position& at, Ops& out) {
     return;
   }
   // A slot may be written by other threads than before: each has waited for readers, and those for all warps that wrote it.
-  out.push_back(
-      {Copy{"copy.plain", s.tile->sym, use, s.load->tensor, s.load->index, c.frame(at), s.load->present},
-       {}});
-  if (s.tensor_core) out.push_back({ProxyFence{}, {}});
-  out.push_back({Arrive{s.channel, true, use, Scope::Warp}, {}});
+  const bool units = in_units(c, s);
+  out.push_back({Copy{units ? "copy.async" : "copy.plain", s.tile->sym, use, s.load->tensor, s.load->index,
+                      c.frame(at), s.load->present},
+                 {}});
+  if (!units) return arrive_copied(c, s, at, out);
+  c.add_guard(s.load->tensor, true, 16);
+  out.push_back({CopyCommit{}, {}});
+  grouped.push_back(&s);
+}
+
+/// Copies all of the tiles before any is waited for, so that their ways to memory overlap.
+void load_tiles(Context& c, const std::vector<const Staged*>& tiles, const Position& at, Ops& out) {
+  std::vector<const Staged*> grouped;
+  for (const Staged* s : tiles) load_tile(c, *s, at, grouped, out);
+  for (size_t k = 0; k < grouped.size(); ++k) {
+    out.push_back({CopyWait{int(grouped.size() - k - 1)}, {}});
+    arrive_copied(c, *grouped[k], at, out);
+  }
 }
 
 }  // namespace
@@ -398,8 +419,10 @@ Role loading_role(Context& c) {
   role.name = "load";
   role.threads = role.group = 128 - c.makers;
   Ops body;
+  std::vector<const Staged*> kept;
   for (const Staged& s : c.staged)
-    if (s.load && s.loops.empty()) load_tile(c, s, {}, body);
+    if (s.load && s.loops.empty()) kept.push_back(&s);
+  load_tiles(c, kept, {}, body);
   c.loop_total.clear();
   for (const Loop* loop : c.loops) {
     const auto loads = [&](const Staged& s) {
@@ -411,8 +434,10 @@ Role loading_role(Context& c) {
       const Sym counter = c.axis(loop->axis).counter;
       MappedLoop ops{counter, segment.lo, segment.hi, {}};
       const Position at = c.position(*loop, segment, Expr(counter));
+      std::vector<const Staged*> tiles;
       for (const Staged& s : c.staged)
-        if (loads(s)) load_tile(c, s, at, ops.body);
+        if (loads(s)) tiles.push_back(&s);
+      load_tiles(c, tiles, at, ops.body);
       body.push_back({ops, {}});
     }
   }

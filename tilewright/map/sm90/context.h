@@ -172,6 +172,11 @@ void spare_element_work(Context& c);
 void share_crowded(Context& c);
 /// Elements where the condition holds lie inside of the streamed axis, whatever the coordinates along other axes are inside of theirs.
 bool implies_inside(const Context& c, Expr condition, Sym axis);
+/// Indices of copies to shared memory that tiles hold are read from the arrays that the tiles are loaded from.
+void read_indices_in_place(Context& c);
+/// Whether the tile is copied 16 bytes at a time by instructions: the array has its element type and runs along the last memory dimension as the tile does in shared memory. Not
+/// single rows, whose length would have to be a multiple of that.
+bool in_units(const Context& c, const Staged& s);
 /// How the product leaves out absent terms in masked chunks. UserError where no thread can know which are.
 void choose_absent(Context& c, Product& p);
 /// Tiles without rows that every computing thread would reduce alike are made once for each chunk by threads beside the one that loads.

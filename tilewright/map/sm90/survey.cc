@@ -33,11 +33,12 @@ void walk(Context& c, const Body& body, const Loop* loop) {
       for (Expr index : load->index) {
         for (Sym read : tensors_read(index)) {
           if (read.kind() != SymbolKind::Tile) continue;
-          throw UserError(Span{},
-                          fmt::format("{} is read at indices from {}, and the threads of {} that copy it "
-                                      "to shared memory do not hold those",
-                                      load->tensor.name(), read.name(), c.machine.arch),
-                          "gather its elements into an input first, or run the program on a CPU");
+          throw UserError(
+              Span{},
+              fmt::format("{} is read at indices that are computed from {}, and the threads of {} that copy "
+                          "it to shared memory do not hold those",
+                          load->tensor.name(), read.name(), c.machine.arch),
+              "gather its elements into an input first, or run the program on a CPU");
         }
       }
       Staged* known = c.find_staged(tile.sym);
@@ -59,7 +60,8 @@ void walk(Context& c, const Body& body, const Loop* loop) {
       c.products.push_back(p);
     } else if (auto* inner = std::get_if<Loop>(&s.node)) {
       if (loop)
-        throw UserError(Span{}, "loops inside of loops are not mapped to sm_90a", "stream over one axis");
+        throw UserError(Span{}, fmt::format("loops inside of loops are not mapped to {}", c.machine.arch),
+                        "stream over one axis");
       c.loops.push_back(inner);
       walk(c, inner->body, inner);
     } else if (auto* when = std::get_if<When>(&s.node)) {
@@ -224,9 +226,10 @@ void survey(Context& c) {
   c.loaders = c.by_warps ? 0 : c.tiles.plan.loaders;
   c.groups = std::max(1, c.tiles.plan.computers);
   if (c.loaders > 1) {
-    throw UserError(Span{},
-                    fmt::format("roles {}+{}: sm_90a uses at most one loading group", c.loaders, c.groups),
-                    fmt::format("write roles 1+{} or roles 0+{}", c.groups, c.groups));
+    throw UserError(
+        Span{},
+        fmt::format("roles {}+{}: {} uses at most one loading group", c.loaders, c.groups, c.machine.arch),
+        fmt::format("write roles 1+{} or roles 0+{}", c.groups, c.groups));
   }
   if ((c.loaders + c.groups) * 128 > c.machine.threads_per_block) {
     throw UserError(Span{}, fmt::format("roles {}+{} need {} threads, a block has {}", c.loaders, c.groups,
@@ -240,6 +243,7 @@ void survey(Context& c) {
     share_crowded(c);
     if (c.may_use_rings) load_through_rings(c);
   }
+  read_indices_in_place(c);
   walk(c, c.kernel.body, nullptr);
   if (!c.has_products) {
     c.loaders = c.staged.empty() ? 0 : c.loaders;
