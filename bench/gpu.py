@@ -3,7 +3,7 @@
     python3 bench/gpu.py [--only REGEX] [--out bench/results/h200.json] [--sizes 1024,4096] [--flex] [--quick] [--schedule NAME=TEXT]
 
 `--only` takes the cases whose names match, so that a long table can be made in slices; with `--out`, results are added to those of the file. `--list` prints names.
-Every timed configuration is checked first against PyTorch in f32 or f64. Medians of interleaved rounds by CUDA events; calls under 0.1 ms are replayed from CUDA graphs, ours and
+Every timed configuration is checked first against PyTorch in f32 or f64. Medians of interleaved rounds by CUDA events; calls that take the host under 0.4 ms are replayed from CUDA graphs, ours and
 the peers' alike. The table shows ratios. Operations: 4·D for each pair of a query and a key that the mask leaves (half of the square for causal, the band for a window), 6·D for
 the gradient of the queries. Bytes of a copy: read and written. A peer that cannot run is listed with its error, and no ratio is made of it.
 """
@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT / "python"))
 import tilewright  # noqa: E402
 
 SHORT = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}
+SHORT_CALL = 0.4  # milliseconds, with what the host takes to launch, which may be most of it
 TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 2e-2, torch.float32: 1e-4}
 
 
@@ -63,7 +64,7 @@ def interleaved(calls, rounds, inner):
             f()
         torch.cuda.synchronize()
         once = events(f, inner)
-        graph = replayed(f, 20) if once < 0.1 else None
+        graph = replayed(f, 20) if once < SHORT_CALL else None
         timed[name] = (graph, 20, 1) if graph else (f, 1, max(1, min(inner, int(20 / max(once, 1e-3)))))
     times = {name: [] for name in calls}
     for _ in range(rounds):
@@ -177,6 +178,30 @@ def attention(o, kind, S, D=128, dtype=torch.float16, H=32):
     short = SHORT[dtype]
     overrides = f"{named('d')}={D},{named('e')}={D}," + ",".join(f"{named(t)}={short}" for t in "QKVO")
     timed_case(o, f"{kind} {short} D={D} S={S}", f"examples/{kind}.tw", overrides, inputs, {named("O"): out}, reference, 4.0 * D * kv * g * pairs, peers, tolerance=TOLERANCE[dtype])
+
+
+GUARDS = ("always", "moved", "threshold", "speculative")
+
+
+def guards(o, S, growing, D=128, H=32):
+    """The policies of the guard on random scores, or on the worst of speculation: maxima that grow in every chunk, so that each is lifted twice. The ratio of the table is that of
+    `guard speculative` to each other policy."""
+    q, k, v = (torch.randn(1, H, S, D, device="cuda", dtype=torch.float16) for _ in range(3))
+    if growing:  # 12 for each 64 keys, beyond the range of what is lifted at the old point
+        q[..., 0] = math.sqrt(D)
+        k[..., 0] = (12 * (torch.arange(S, device="cuda") // 64)).half()
+    calls, errors = {}, []
+    ref = torch.softmax(scores("pf_global", q[:, -1], k[:, -1], 0, 0, 0), -1) @ v[:, -1].float()
+    for guard in GUARDS:
+        out = torch.full_like(q, float("nan"))
+        kernel = tilewright.Kernel((ROOT / "examples/pf_global.tw").read_text(), "cuda", f"group i=128/64; stream j=128; stages 2; roles 1+2; guard {guard}", f"d={D},e={D}")
+        prepared = kernel.prepare(Q=q, K=k, V=v, O=out)
+        kernel.run(prepared)
+        torch.cuda.synchronize()
+        errors.append(relative_error(out[:, -1], ref))
+        assert errors[-1] < TOLERANCE[torch.float16] and not torch.isnan(out).any(), f"guard {guard}: error {errors[-1]}"
+        calls["tilewright" if guard == "speculative" else guard] = lambda kernel=kernel, prepared=prepared, out=out: kernel.run(prepared)  # out stays alive
+    record(o.results, f"guards {'growing' if growing else 'random'} S={S}", 4.0 * D * H * S * S, "TFLOP/s", max(errors), interleaved(calls, o.rounds, o.inner), {})
 
 
 def decode(o, kind, S, D=128, dtype=torch.float16, H=32):
@@ -355,6 +380,8 @@ def cases(o):
     for kind in ("respelled", "unsafe_softmax", "spherical_attention", "qknorm_gqa"):
         D = 64 if kind == "qknorm_gqa" else 128
         yield f"{kind} f16 D={D} S=4096", lambda kind=kind, D=D: attention(o, kind, 4096, D)
+    for growing in (False, True):
+        yield f"guards {'growing' if growing else 'random'} S=4096", lambda growing=growing: guards(o, 4096, growing)
     yield "softmax_backward_dq f16 D=128 S=4096", lambda: backward_dq(o, 4096)
     yield "pf_global f32 D=128 S=2048", lambda: attention(o, "pf_global", 2048, 128, f32, 8)
     for n, dtype in ((8192, half), (8192, bf16), (4096, half), (3072, half), (6144, half), (2048, f32)):

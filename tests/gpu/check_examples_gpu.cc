@@ -9,6 +9,9 @@
 namespace tilewright::testing::check_examples_gpu_test {
 namespace {
 
+/// Operations of the definition past which a sample of the elements is compared: the reference evaluator has one core and would take minutes for the longest sizes.
+constexpr double kSampleAbove = 1e8;
+
 const DType kTypes[] = {DType::f16, DType::bf16, DType::f32};
 
 std::vector<std::pair<int64_t, int64_t>> pairs() {
@@ -30,6 +33,7 @@ CheckCase attention_case(const char* program, int64_t i, int64_t j, int64_t d, D
   c.literals = {{"d", d}, {"e", d}};
   c.dtype = t;
   c.target = Target::Cuda;
+  c.sample_above = kSampleAbove;
   return c;
 }
 
@@ -135,6 +139,7 @@ TEST(CheckExamplesGpu, RowSoftmax) {
         c.dtype = t;
         c.target = Target::Cuda;
         c.schedule = schedule;
+        c.sample_above = kSampleAbove;
         expect_check(c);
       }
 }
@@ -176,6 +181,7 @@ TEST(CheckExamplesGpu, LayernormMatmul) {
         c.literals = {{"c", features}};
         c.dtype = t;
         c.target = Target::Cuda;
+        c.sample_above = kSampleAbove;
         expect_check(c);
       }
 }
@@ -187,6 +193,26 @@ TEST(CheckExamplesGpu, SplitAndMerged) {
     c.schedule = "stream j=32; split j=256";
     expect_check(c);
   }
+}
+
+/// One query against many keys: a tile with one row, parts that are merged; also with keys in pages that a table names.
+TEST(CheckExamplesGpu, SingleQueries) {
+  SKIP_WITHOUT_GPU();
+  for (const char* arch : {"sm_90a", "sm_80"})
+    for (const char* program : {"dc_causal", "dc_gqa", "dc_alibi", "dc_softcap", "paged"})
+      for (int64_t j : {0, 1, 129, 512, 513, 5000, 9001}) {
+        CheckCase c;
+        c.program = program;
+        c.dtype = DType::f16;
+        for (const Axis& a : example(program, c.dtype).axes)
+          if (!a.size) c.sizes[a.name()] = a.name() == "j" ? j : 3;
+        if (c.program == "paged") c.sizes = {{"b", 2}, {"h", 2}, {"p", j / 16}, {"v", j / 8 + 1}};
+        if (c.program == "paged" && j < 16) continue;  // no sequence has a length
+        c.target = Target::Cuda;
+        c.arch = arch;
+        c.sample_above = kSampleAbove;
+        expect_check(c);
+      }
 }
 
 /// Programs of several kernels, with the arrays between them on the device.
