@@ -113,9 +113,7 @@ void add_draw(CLI::App& app, int& status) {
       ->type_name("cpu|cuda|interp|interp-mapped")
       ->capture_default_str();
   add_schedule(*verb, *o);
-  verb->add_option("--map", o->map, "whose mapping interp-mapped runs")
-      ->type_name("sm90|sm80|cpu")
-      ->capture_default_str();
+  add_map(*verb, *o);
   verb->add_option("--kernel", drawing->kernel, "one kernel of several, by the array that it stores")
       ->type_name("NAME");
   verb->add_option("--output", drawing->output, "write the picture here (default: standard output)")

@@ -11,6 +11,7 @@
 #include "cli/machine.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "tilewright/runtime/cuda.h"
 #include "tilewright/support/input_file.h"
 
 namespace tilewright::cli {
@@ -113,6 +114,8 @@ void add_explain(CLI::App& app, int& status) {
       } else if (target == Target::Interp) {
         measured.why_not =
             fmt::format("the plan is one for {}; with a GPU, --target cuda runs it", machine.name);
+      } else if (std::string why; target == Target::Cuda && !cuda::available(&why)) {
+        measured.why_not = why;
       } else if (sizes.empty() && !missing.empty()) {
         measured.why_not = "sizes are missing: give --size " + missing.front() + "=…";
       } else {

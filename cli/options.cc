@@ -120,15 +120,25 @@ void add_device(CLI::App& verb, Options& o) {
       verb, "--device", [&o](int64_t n) { o.device = static_cast<int>(n); }, 0, 255, 0, "GPU number");
 }
 
+void add_map(CLI::App& verb, Options& o) {
+  verb.add_option_function<std::string>(
+          "--map",
+          [&o](const std::string& text) {
+            o.map = text;
+            o.has_map = true;
+          },
+          "whose mapping interp-mapped runs")
+      ->type_name("sm90|sm80|cpu")
+      ->default_str(o.map);
+}
+
 void add_common(CLI::App& verb, Options& o) {
   add_program(verb, o);
   verb.add_option("--target", o.target, "what to compile for")
       ->type_name("cpu|cuda|interp|interp-mapped")
       ->capture_default_str();
   add_schedule(verb, o);
-  verb.add_option("--map", o.map, "whose mapping interp-mapped runs")
-      ->type_name("sm90|sm80|cpu")
-      ->capture_default_str();
+  add_map(verb, o);
   verb.add_option("--arch", o.arch,
                   "the GPU architecture that kernels are made for (default: that of the device, else sm_90a)")
       ->type_name("sm_90a|sm_80|sm_89|...");
@@ -248,6 +258,11 @@ CompileOptions compile_options(const Options& o, const Program& p) {
   expect_one_of(o.map, {"sm90", "sm80", "cpu"}, "mapping");
   c.mapping = o.map == "cpu" ? Target::Cpu : Target::Cuda;
   c.arch = o.arch;
+  const bool by_warps = !o.arch.empty() && o.arch != sm90().arch;
+  if (o.has_map && o.map != "cpu" && !o.arch.empty() && by_warps != (o.map == "sm80"))
+    mistake(fmt::format("--map {} and --arch {} are of different mappings", o.map, o.arch),
+            "kernels for sm_90a are mapped by sm90, those for other architectures by sm80; leave one of the "
+            "two out");
   if (c.target == Target::InterpMapped && o.map != "cpu" && o.arch.empty())
     c.arch = o.map == "sm80" ? "sm_80" : "sm_90a";
   if (o.has_schedule) read_schedule(o.schedule, c);

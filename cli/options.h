@@ -14,7 +14,7 @@ struct Options {
   std::string file;
   std::vector<std::string> sizes, dtypes, params, inputs, outputs;
   std::string target = "cpu", schedule, map = "sm90", stream, arch;
-  bool has_schedule = false;
+  bool has_schedule = false, has_map = false;
   uint64_t seed = 0;
   int repeat = 1, warmup = 1, threads = 0, device = 0;
   bool json = false, raw = false;
@@ -31,6 +31,8 @@ void add_threads(CLI::App& verb, Options& o);
 void add_device(CLI::App& verb, Options& o);
 /// Adds --target, --schedule, --map, --arch, --threads and --device.
 void add_common(CLI::App& verb, Options& o);
+/// Adds --map.
+void add_map(CLI::App& verb, Options& o);
 /// Adds --param, --input and --seed.
 void add_inputs(CLI::App& verb, Options& o);
 /// Adds options of verbs that run kernels: inputs, outputs, params, seed.

@@ -373,6 +373,15 @@ TEST_F(CommandErrors, OptionsWithoutEffect) {
             "error: --device" + idle + "it chooses the GPU of --target cuda\n");
   EXPECT_EQ(run_refused({"--threads", "1"}),
             "error: --threads" + idle + "it is for --target cpu and --target interp-mapped\n");
+  const std::string mappings =
+      "\n  help: kernels for sm_90a are mapped by sm90, those for other architectures by sm80; leave one of "
+      "the two "
+      "out\n";
+  EXPECT_EQ(refused({"check", "s.tw", "--target", "interp-mapped", "--map", "sm80", "--arch", "sm_90a"}),
+            "error: --map sm80 and --arch sm_90a are of different mappings" + mappings);
+  EXPECT_EQ(refused({"emit", "s.tw", "--target", "interp-mapped", "--map", "sm90", "--arch", "sm_86",
+                     "--stage", "plan"}),
+            "error: --map sm90 and --arch sm_86 are of different mappings" + mappings);
   EXPECT_EQ(run_refused({"--map", "cpu"}), "error: --map" + idle + "it is for --target interp-mapped\n");
   EXPECT_EQ(run_refused({"--raw"}), "error: --raw" + idle + "it says how --output NAME=FILE is written\n");
   EXPECT_EQ(run_refused({"--warmup", "2"}),

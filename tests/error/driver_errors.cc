@@ -28,23 +28,6 @@ const char kRows[] = "axis r, j\ninput x[r, j] : f32\nP[r, j] = softmax[j](x)\no
 const char kShifted[] =
     "axis i, j\ninput x[i] : f32\ninput t[j] : i64 range(0, 3)\ny[i] = sum[j](x[i + t[j]])\noutput y\n";
 
-TEST(DriverErrors, UnprovedReadOnAGpu) {
-  std::vector<float> x(4), y(4);
-  std::vector<int64_t> t(3);
-  CompileOptions o;
-  o.target = Target::Cuda;
-  const std::string message = refusal(kShifted, o, [&](Kernel& k) {
-    k.run({{"x", {DType::f32, x.data(), {4}, {}}}, {"t", {DType::i64, t.data(), {3}, {}}}}, {},
-          {{"y", {DType::f32, y.data(), {4}, {}}}});
-  });
-  EXPECT_EQ(message,
-            "p.tw:2:1: error: `x` is read at an index that is not proved to lie inside it, which --target "
-            "cuda does not support yet\n"
-            "  input x[i] : f32\n"
-            "  ^~~~~~~~~~~~~~~~\n"
-            "  help: use --target cpu, or write the index so that its range follows from the axes\n");
-}
-
 /// On a CPU the kernel tests the index: nothing is read outside, and the failure is reported after the run.
 TEST(DriverErrors, IndexOutsideItsArrayOnACpu) {
   const std::vector<float> x = {1, 2, 3, 4};
@@ -161,6 +144,19 @@ TEST(DriverErrors, Schedules) {
   EXPECT_EQ(refusal(lengths, o),
             "error: bounds host: the arrays that the mask reads lie on the device\n  help: write `bounds "
             "tested`\n");
+  o.target = Target::Cuda;
+  o.arch = "sm_80";
+  o.schedule = "stream j=64; roles 1+1; grid persistent";
+  EXPECT_EQ(refusal(lengths, o),
+            "error: grid persistent: kernels for sm_80 have no loading group, which would read ahead for the "
+            "next element "
+            "of the grid\n  help: leave it out, or write `grid blocks`\n");
+  o.target = Target::Cpu;
+  o.arch.clear();
+  EXPECT_EQ(refusal(lengths, o),
+            "error: grid persistent: a CPU has no loading group, which would read ahead for the next element "
+            "of the "
+            "grid\n  help: leave it out, or write `grid blocks`\n");
   o.target = Target::Cpu;
   o.schedule = "stream j=4; split j=8";
   EXPECT_EQ(refusal(kRows, o),

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/command.h"
+#include "tilewright/runtime/cuda.h"
 
 namespace tilewright::testing::explain_errors_test {
 namespace {
@@ -51,6 +52,15 @@ TEST_F(ExplainErrors, Options) {
   EXPECT_NE(refused({"explain", "s.tw", "--schedule", "strem j=4"}).find("did you mean `stream`?"),
             std::string::npos);
   EXPECT_NE(refused({"derive", "s.tw", "--steps", "--schedule", "stream r=4"}).find("r"), std::string::npos);
+}
+
+TEST_F(ExplainErrors, WithoutAGpuTheTimeIsLeftOut) {
+  if (std::string why; !cuda::available(&why)) {
+    const CommandResult r =
+        tilewright({"explain", "s.tw", "--target", "cuda", "--machine", "h200", "--size", "r=2,j=3"}, folder);
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_NE(r.out.find(why), std::string::npos) << r.out;
+  }
 }
 
 TEST_F(ExplainErrors, Programs) {

@@ -292,7 +292,7 @@ std::string CudaKernel::store_value(DType t, const std::string& value) {
     case DType::bf16: helpers_.use("tw_bf16"); return fmt::format("tw_to_bf16({})", value);
     case DType::f8e4m3: helpers_.use("tw_f8"); return fmt::format("tw_to_f8e4m3({})", value);
     case DType::f8e5m2:
-      throw UserError(Span{}, "writing f8e5m2 is not supported on sm_90a", "write f16 or f8e4m3");
+      throw UserError(Span{}, "kernels for GPUs do not write f8e5m2", "write f16 or f8e4m3");
     case DType::i8: return fmt::format("(signed char)({})", value);
     case DType::boolean: return fmt::format("(unsigned char)(({}) ? 1 : 0)", value);
     default: return value;

@@ -44,7 +44,7 @@ Expr identity(Reducer r) {
     case Reducer::All: return Expr(1);
     case Reducer::Max: return Expr::real(-__builtin_inf());
     case Reducer::Min: return Expr::infinity();
-    default: throw UserError(Span{}, fmt::format("reduction {} is not mapped to sm_90a", name(r)));
+    default: throw UserError(Span{}, fmt::format("reduction {} is not mapped to GPUs", name(r)));
   }
 }
 
