@@ -26,7 +26,7 @@ CompiledProgram compiled_for(const Program& p, const CompileOptions& given, std:
     for (const Compilation& kernel : c.kernels)
       for (const GuardedPlan& g : kernel.plans) {
         const TileProgram t = lower(kernel, g.plan);
-        refuse_checked_reads(kernel, t, Target::Cuda);
+        refuse_checked_divisions(kernel, t, Target::Cuda);
         lower_mapped(kernel, t, Target::Cuda, LayoutClass::Aligned);
       }
     return c;

@@ -250,12 +250,13 @@ std::string driver(const std::string& folder, int status, int devices) {
       "; }\nint cuDeviceGetCount(int* n) { *n = " + std::to_string(devices) +
       "; return 0; }\nint cuDeviceGetAttribute(int* v, int a, int) { *v = a == 75 ? 9 : 0; return 0; }\n";
   for (const char* name :
-       {"cuDeviceGet",         "cuDeviceGetName",    "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain",
-        "cuCtxSetCurrent",     "cuMemAlloc_v2",      "cuMemFree_v2",        "cuMemcpyHtoD_v2",
-        "cuMemcpyDtoH_v2",     "cuMemsetD8_v2",      "cuModuleLoadData",    "cuModuleUnload",
-        "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",  "cuLaunchKernel",
-        "cuCtxSynchronize",    "cuEventCreate",      "cuEventDestroy_v2",   "cuEventRecord",
-        "cuEventSynchronize",  "cuEventElapsedTime", "cuGetErrorString",    "cuTensorMapEncodeTiled"})
+       {"cuDeviceGet",        "cuDeviceGetName",       "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain",
+        "cuCtxSetCurrent",    "cuMemAlloc_v2",         "cuMemFree_v2",        "cuMemcpyHtoD_v2",
+        "cuMemcpyDtoH_v2",    "cuMemsetD8_v2",         "cuMemHostAlloc",      "cuMemFreeHost",
+        "cuModuleLoadData",   "cuModuleUnload",        "cuModuleGetFunction", "cuFuncSetAttribute",
+        "cuFuncGetAttribute", "cuLaunchKernel",        "cuCtxSynchronize",    "cuEventCreate",
+        "cuEventDestroy_v2",  "cuEventRecord",         "cuEventSynchronize",  "cuEventElapsedTime",
+        "cuGetErrorString",   "cuTensorMapEncodeTiled"})
     text += std::string("int ") + name + "() { return 0; }\n";
   write(folder + "/driver.cc", text + "}\n");
   const char* cxx = std::getenv("CXX");

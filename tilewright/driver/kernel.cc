@@ -122,6 +122,10 @@ Kernel::~Kernel() = default;
 
 const CompiledProgram& Kernel::compiled() const { return impl_->compiled; }
 
+void Kernel::report_failures() {
+  for (Launcher& l : impl_->launchers) l.report_failures();
+}
+
 Counts Kernel::counts() const {
   Counts sum;
   const auto add = [](LevelBytes& to, const LevelBytes& b) {

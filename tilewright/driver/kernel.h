@@ -52,6 +52,8 @@ Target plan_target(const CompileOptions& o);
 std::string arch_of(const CompileOptions& o);
 /// The elaborated program that a target gets: a GPU has no op for sorted lists yet, so its ranks are counted.
 Program elaborate_for(const Program& p, const CompileOptions& o);
+/// The derivation of what a target streams, not proved yet. For a GPU a program without rows gets one of one element first (plan/unit_row.h).
+Derivation derive_for(Program& elaborated, Sym stream, const CompileOptions& o);
 /// Parse is done; elaborate, derive and plan as one kernel. What is derived is not proved yet.
 Compilation analyse(const Program& p, const CompileOptions& o);
 /// The same of an elaborated part of a program, streamed over `stream`. `clauses`: its section of a schedule, or null. `brief`: with the default plan for
@@ -99,6 +101,8 @@ class Kernel {
   /// Counts of the last run on Target::Interp, summed over the kernels (peaks: the largest).
   Counts counts() const;
   /// The plan and layout class the last run used, as text; of several kernels a line for each.
+  /// On a GPU: UserError where a launch that has ended found an index outside of its array; the next run of the kernel looks too. Nothing waits for the device.
+  void report_failures();
   std::string last_plan() const;
 
  private:

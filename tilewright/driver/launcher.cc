@@ -55,18 +55,10 @@ std::string arch_on(const cuda::DeviceInfo& device, const Machine& m) {
 
 }  // namespace
 
-void refuse_checked_reads(const Compilation& compilation, const TileProgram& t, Target target) {
+void refuse_checked_divisions(const Compilation& compilation, const TileProgram& t, Target target) {
   if (target != Target::Cuda) return;
   std::function<void(const Body&)> visit = [&](const Body& body) {
     for (const Stmt& s : body) {
-      if (const auto* load = std::get_if<Load>(&s.node); load != nullptr && load->present) {
-        const Input* in = compilation.elaborated.input(load->tensor);
-        throw UserError(in == nullptr ? Span{} : in->span,
-                        fmt::format("`{}` is read at an index that is not proved to lie inside it, which "
-                                    "--target {} does not support yet",
-                                    load->tensor.name(), name(target)),
-                        "use --target cpu, or write the index so that its range follows from the axes");
-      }
       const auto divides = [&](Expr e) {
         if (!e) return;
         for (const ZeroDivision& z : zero_divisions(e))
@@ -92,7 +84,10 @@ struct Launcher::Impl {
   const CompileOptions& options;
   std::map<size_t, TileProgram> tiles;  ///< by plan, those that the compilation does not hold
   std::map<std::pair<size_t, LayoutClass>, Variant> variants;
-  std::unique_ptr<cuda::DeviceBuffer> dummy;  ///< what maps of empty arrays point at
+  std::unique_ptr<cuda::DeviceBuffer> dummy;   ///< what maps of empty arrays point at
+  std::unique_ptr<cuda::SharedWord> failures;  ///< where kernels on a GPU report failed checks
+  const Variant* checked = nullptr;            ///< the last that was launched with it, and its sizes
+  Sizes checked_sizes;
   Counts counts;
   std::string last_plan;
 
@@ -106,7 +101,7 @@ struct Launcher::Impl {
     if (!built && it == tiles.end())
       it = tiles.emplace(plan, lower(compilation, compilation.plans[plan].plan, &compilation.times)).first;
     const TileProgram& t = built ? compilation.tiles[plan] : it->second;
-    refuse_checked_reads(compilation, t, options.target);
+    refuse_checked_divisions(compilation, t, options.target);
     return t;
   }
 
@@ -238,6 +233,13 @@ struct Launcher::Impl {
             "keep each axis under 2147479552, or use --target cpu");
     cuda::use_device(options.device);
     if (!dummy) dummy = std::make_unique<cuda::DeviceBuffer>(1024);
+    report_failures();  // of an earlier launch
+    if (!v.mapped.checks.empty()) {
+      if (!failures) failures = std::make_unique<cuda::SharedWord>();
+      b.error = failures->data();
+      checked = &v;
+      checked_sizes = b.sizes;
+    }
     bind_workspaces(v, b, [&](size_t k, int64_t size) {
       if (v.work.size() <= k) v.work.resize(k + 1);
       if (!v.work[k] || v.work[k]->bytes() < size) {
@@ -263,6 +265,12 @@ struct Launcher::Impl {
       cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b),
                    stream, v.early);
     }
+  }
+
+  void report_failures() {
+    if (checked == nullptr) return;
+    if (const int64_t word = failures->take(); word != 0)
+      throw_failed_check(word, compilation.program, checked->mapped, checked_sizes);
   }
 
   cuda::EncodedMap encode(const MappedKernel& kernel, const TensorMap& m, const Bound& b) const {
@@ -381,6 +389,7 @@ struct Launcher::Impl {
 Launcher::Launcher(Compilation& c, const CompileOptions& o) : impl_(std::make_unique<Impl>(c, o)) {}
 Launcher::~Launcher() = default;
 Launcher::Launcher(Launcher&&) noexcept = default;
+void Launcher::report_failures() { impl_->report_failures(); }
 const Counts& Launcher::counts() const { return impl_->counts; }
 const std::string& Launcher::last_plan() const { return impl_->last_plan; }
 

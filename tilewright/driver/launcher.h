@@ -9,9 +9,9 @@
 
 namespace tilewright {
 
-/// Kernels on a GPU have no way yet to report an index that turns out to lie outside its array, or an integer divided by an element that is 0: both are left to the other
-/// targets, which do. UserError at such a read or division where `target` is Cuda.
-void refuse_checked_reads(const Compilation& c, const TileProgram& t, Target target);
+/// Kernels on a GPU have no way yet to report an integer divided by an element that is 0: that is left to the other targets, which do. UserError at such a division where `target` is
+/// Cuda.
+void refuse_checked_divisions(const Compilation& c, const TileProgram& t, Target target);
 
 /// Not thread safe: Kernel runs one launcher at a time. Borrows the compilation and the options.
 class Launcher {
@@ -23,6 +23,8 @@ class Launcher {
   void run(Bound& bound, const std::map<std::string, double>& params, void* stream);
   /// What has to be compiled before `bound` can run on a CPU, if anything has: kernels of one program are compiled side by side.
   std::optional<CpuSource> missing(const Bound& bound);
+  /// On a GPU: UserError where a kernel that has ended found an index outside of its array. The next run looks too; nothing waits for the device.
+  void report_failures();
   const Counts& counts() const;          ///< of the last run on Target::Interp
   const std::string& last_plan() const;  ///< plan and layout class of the last run
 

@@ -206,6 +206,7 @@ struct Session::Impl {
       times.push_back(static_cast<double>(cuda::Event::milliseconds(begin, end)));
     }
     cuda::synchronize();
+    k.report_failures();
     size_t next = inputs.size();
     for (auto& [name, a] : outputs) buffers[next++]->download(a.data.get(), extent_bytes(tensor_of(a)));
     return summary(times);

@@ -83,7 +83,7 @@ class Verifier {
         for (const Compilation& c : kernel_->compiled().kernels)
           for (const GuardedPlan& g : c.plans) {
             const TileProgram t = lower(c, g.plan);
-            refuse_checked_reads(c, t, Target::Cuda);
+            refuse_checked_divisions(c, t, Target::Cuda);
             lower_mapped(c, t, Target::Cuda, LayoutClass::Aligned);
           }
     } catch (const UserError& e) {

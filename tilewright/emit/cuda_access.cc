@@ -96,6 +96,33 @@ std::vector<std::string> CudaKernel::inside(Sym tensor, const std::vector<Expr>&
   return terms;
 }
 
+std::string CudaKernel::may_read(const Copy& o, const Nest& nest, int64_t slack, Sym slack_axis) {
+  std::vector<std::string> conditions;
+  const bool checked = std::any_of(o.checks.begin(), o.checks.end(), [](int check) { return check >= 0; });
+  if (!checked) conditions = inside(o.tensor, o.index, nest, slack);
+  for (const std::string& c : clips(nest, slack, slack_axis)) conditions.push_back(c);
+  if (checked)  // only of elements that exist
+    for (Sym a : buffer(o.buffer).axes)
+      conditions.push_back(fmt::format("{} < {}", names_.of(a), size_text(a.size())));
+  if (o.present) conditions.push_back("(" + scalar_bool(o.present) + ")");
+  CudaPrinter printer(*this, 64, 64);
+  for (size_t k = 0; k < o.checks.size() && checked; ++k) {
+    if (o.checks[k] < 0) continue;
+    helpers_.use("tw_inside");
+    conditions.push_back(fmt::format("tw_inside({}, {}, {}, {})", printer.integer(o.index[k]),
+                                     size_text(mapped_.checks[size_t(o.checks[k])].axis.size()), error_word(),
+                                     o.checks[k]));
+  }
+  return join_and(conditions);
+}
+
+std::string CudaKernel::error_word() {
+  const auto at = std::find_if(kernel_.arguments.begin(), kernel_.arguments.end(),
+                               [](const Argument& a) { return a.kind == Argument::Kind::Error; });
+  TW_CHECK(at != kernel_.arguments.end(), "a kernel with checks has an error word");
+  return names_.of(at->sym);
+}
+
 std::vector<std::string> CudaKernel::clips(const Nest& nest, int64_t slack, Sym slack_axis) {
   std::vector<std::string> terms;
   for (const NestAxis& a : nest.axes) {
@@ -154,9 +181,7 @@ void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
   for (const NestAxis& a : nest.axes)
     out.line(fmt::format("const int {0} = {1};", names_.of(a.axis),
                          join_sum({a.origin, names_.part(a.axis, "in")})));
-  std::vector<std::string> conditions = inside(o.tensor, o.index, nest, 0);
-  for (const std::string& c : clips(nest, 0, {})) conditions.push_back(c);
-  if (o.present) conditions.push_back("(" + scalar_bool(o.present) + ")");
+  const std::string conditions = may_read(o, nest, 0, {});
   std::vector<std::string> local;
   for (Sym a : b.axes) local.push_back(names_.part(a, "in"));
   const std::string element =
@@ -164,7 +189,7 @@ void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
   std::string value = element, zero = "0";
   if (from != b.dtype) value = store_value(b.dtype, load_value(from, element));
   if (!conditions.empty())
-    value = fmt::format("{} ? {} : ({}){}", join_and(conditions), value, storage_type(b.dtype), zero);
+    value = fmt::format("{} ? {} : ({}){}", conditions, value, storage_type(b.dtype), zero);
   out.line(fmt::format("{}[{}] = {};", to, local_offset(b, local), value));
   out.close();
   nest_ = nullptr;
@@ -185,11 +210,7 @@ void CudaKernel::copy_to_registers(const Copy& o, Lines& out) {
   auto whole = [&](bool as_vector) {
     // The element at the innermost digit's zero, then its neighbours.
     const int64_t per = as_vector ? width / bytes(from) : 1;
-    std::vector<std::string> conditions = inside(o.tensor, o.index, nest, as_vector ? per - 1 : 0);
-    const Sym inner_axis = inner ? nest.axes[inner->axis].axis : Sym();
-    for (const std::string& c : clips(nest, as_vector ? per - 1 : 0, inner_axis)) conditions.push_back(c);
-    if (o.present) conditions.push_back("(" + scalar_bool(o.present) + ")");
-    return join_and(conditions);
+    return may_read(o, nest, as_vector ? per - 1 : 0, inner ? nest.axes[inner->axis].axis : Sym());
   };
   const size_t outer = nest.loops.empty() ? 0 : nest.loops.size() - 1;
   auto element = [&](Lines& to, const std::string& target) {

@@ -367,6 +367,16 @@ __device__ __forceinline__ void tw_mma_bf16(float* d, const unsigned* a, unsigne
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 )"},
+      {"tw_inside",
+       {},
+       R"(// Lies the index inside of the axis? Else the error word of the launch gets the number of the check + 1 in its low bits, and the index above them.
+__device__ __forceinline__ bool tw_inside(long long index, long long size, long long* error, int check) {
+  if (index >= 0 && index < size) return true;
+  const long long most = 1ll << 46, shown = index > most ? most : index < -most ? -most : index;
+  *error = shown * 65536 + (check + 1);
+  return false;
+}
+)"},
       {"tw_copies",
        {},
        R"(// 16 bytes of memory -> shared memory, of which `bytes` are read and the rest is zero; joins the open group of copies.

@@ -212,9 +212,7 @@ void CudaKernel::copy_in_group(const Copy& o, Lines& out) {
                          join_sum({a.origin, names_.part(a.axis, "in")})));
   std::vector<std::string> local;
   for (Sym a : b.axes) local.push_back(names_.part(a, "in"));
-  std::string conditions;
-  for (const std::vector<std::string>& list : {inside(o.tensor, o.index, nest, 0), clips(nest, 0, {})})
-    for (const std::string& c : list) conditions += (conditions.empty() ? "" : " && ") + c;
+  const std::string conditions = may_read(o, nest, 0, {});
   // A literal size that is a multiple of a unit ends with one.
   const Sym along = memory_dims(program_, mapped_, o.tensor).back().pieces.back();
   std::string size = std::to_string(copy_unit_bytes);

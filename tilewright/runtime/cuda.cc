@@ -45,6 +45,8 @@ struct Driver {
   Result (*release)(DevicePointer) = nullptr;
   Result (*to_device)(DevicePointer, const void*, size_t) = nullptr;
   Result (*to_host)(void*, DevicePointer, size_t) = nullptr;
+  Result (*host_allocate)(void**, size_t, unsigned) = nullptr;
+  Result (*host_release)(void*) = nullptr;
   Result (*set8)(DevicePointer, unsigned char, size_t) = nullptr;
   Result (*load)(void**, const void*) = nullptr;
   Result (*unload)(void*) = nullptr;
@@ -91,6 +93,8 @@ const Driver& driver_table() {
     get(t.to_device, "cuMemcpyHtoD_v2");
     get(t.to_host, "cuMemcpyDtoH_v2");
     get(t.set8, "cuMemsetD8_v2");
+    get(t.host_allocate, "cuMemHostAlloc");
+    get(t.host_release, "cuMemFreeHost");
     get(t.load, "cuModuleLoadData");
     get(t.unload, "cuModuleUnload");
     get(t.function, "cuModuleGetFunction");
@@ -206,6 +210,18 @@ void use_device(int device) {
   }
   check(t.set_current(context), "making the device current");
 }
+
+SharedWord::SharedWord() {
+  constexpr unsigned portable = 1, mapped = 2;  // CU_MEMHOSTALLOC_*
+  void* data = nullptr;
+  check(driver().host_allocate(&data, sizeof(int64_t), portable | mapped), "allocating host memory");
+  data_ = static_cast<int64_t*>(data);
+  *data_ = 0;
+}
+
+SharedWord::~SharedWord() { driver_table().host_release(data_); }
+
+int64_t SharedWord::take() { return __atomic_exchange_n(data_, 0, __ATOMIC_ACQ_REL); }
 
 DeviceBuffer::DeviceBuffer(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;

@@ -38,6 +38,20 @@ class DeviceBuffer {
   int64_t bytes_ = 0;
 };
 
+/// A word of the host that kernels of every device may write, at the same address. Zero at first.
+class SharedWord {
+ public:
+  SharedWord();
+  ~SharedWord();
+  SharedWord(const SharedWord&) = delete;
+  SharedWord& operator=(const SharedWord&) = delete;
+  int64_t* data() const { return data_; }
+  int64_t take();  ///< what kernels that have ended left; the word is zero afterwards
+
+ private:
+  int64_t* data_ = nullptr;
+};
+
 /// An encoded tensor map (128 bytes, cuTensorMapEncodeTiled).
 struct alignas(64) EncodedMap {
   uint64_t words[16];

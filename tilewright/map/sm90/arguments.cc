@@ -36,6 +36,7 @@ void visit(const Ops& ops, const ExprF& expr, const TensorF& tensor) {
     if (auto* x = std::get_if<CopyAsync>(&op.node)) expr(x->use), all(x->coordinates);
     if (auto* x = std::get_if<Copy>(&op.node)) {
       if (x->use) expr(x->use);
+      if (x->present) expr(x->present);
       tensor(x->tensor), all(x->index), frame(x->frame);
     }
     if (auto* x = std::get_if<StoreOut>(&op.node)) tensor(x->tensor), all(x->index), frame(x->frame);
@@ -67,7 +68,16 @@ void collect_arguments(Context& c) {
     for (const Dim& d : c.dims(t))
       for (Sym a : d.pieces) sizes.insert(a.size());
   };
-  for (const Role& r : c.out.roles) visit(r.body, add_expr, add_tensor);
+  for (const Role& r : c.out.roles) {
+    visit(r.body, add_expr, add_tensor);
+    for_each_op(
+        r.body,
+        [&](const MappedOp& op) {  // where an index may fail, elements outside of their axes are told apart
+          const auto* copy = std::get_if<Copy>(&op.node);
+          if (copy == nullptr || !copy->present) return;
+          for (Sym a : c.out.buffer(copy->buffer).axes) sizes.insert(a.size());
+        });
+  }
   for (const KernelAxis& a : c.out.grid) sizes.insert(a.index.size());
   for (const TensorMap& m : c.out.tensor_maps) {
     for (const auto& d : m.dims) add_expr(d.size);

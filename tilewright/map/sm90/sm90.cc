@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/checks.h"
 #include "tilewright/map/placement.h"
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/support/error.h"
@@ -154,6 +155,13 @@ MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const
   literal_sizes.sizes.insert(literal_sizes.sizes.end(), baked.sizes.begin(), baked.sizes.end());
   for (const TileKernel& k : t.kernels)
     out.kernels.push_back(map_kernel(elaborated, t, k, m, layout, by_warps, literal_sizes, out.layout));
+  number_checks(elaborated, out);
+  for (MappedKernel& k : out.kernels)
+    if (has_checks(k))
+      k.arguments.push_back({Argument::Kind::Error,
+                             Sym::fresh({.name = "error", .kind = SymbolKind::Variable, .integer = true}),
+                             {},
+                             0});
   if (const std::vector<std::string> faults = misplaced(out); !faults.empty()) {
     throw UserError(
         Span{},
