@@ -44,10 +44,30 @@ constexpr int64_t heavy_work = 10;
 
 }  // namespace
 
+Statements BodyBuilder::products_last(Statements list) const {
+  const auto product = [&](const Stmt* x) { return tensor_core(*x); };
+  const auto behind = std::find_if(list.rbegin(), list.rend(), product).base();
+  const auto from = std::find_if_not(std::make_reverse_iterator(behind), list.rend(), product).base();
+  std::set<Sym> read, written;
+  for (auto x = from; x != behind; ++x) {
+    for (Sym t : tiles_read(c_, **x)) read.insert(t);
+    for (Sym t : tiles_written(**x)) written.insert(t);
+  }
+  const bool apart = std::all_of(behind, list.end(), [&](const Stmt* x) {
+    const std::vector<Sym> reads = tiles_read(c_, *x), writes = tiles_written(*x);
+    return !std::holds_alternative<Loop>(x->node) &&
+           std::none_of(reads.begin(), reads.end(), [&](Sym t) { return written.count(t) > 0; }) &&
+           std::none_of(writes.begin(), writes.end(),
+                        [&](Sym t) { return read.count(t) > 0 || written.count(t) > 0; });
+  });
+  if (apart) std::rotate(from, behind, list.end());
+  return list;
+}
+
 bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const SegmentVars* next, bool& joined,
                             Ops& out) {
   if (segment.masked || c_.loaders == 0) return false;
-  const Statements list = unstaged(s.body);
+  const Statements list = products_last(unstaged(s.body));
   const Sym counter = c_.axis(s.axis).counter;
   auto dot = [](const Stmt* x) -> const Dot& { return std::get<Dot>(x->node); };
 
