@@ -247,6 +247,59 @@ TEST(MapSm90, RegisterTilesComeThroughRings) {
   }
 }
 
+/// The loop of the computing role that issues products one chunk behind.
+const MappedLoop* pipelined_loop(const MappedKernel& k) {
+  const MappedLoop* found = nullptr;
+  for_each_op(k.roles[0].body, [&](const MappedOp& op) {
+    auto* l = std::get_if<MappedLoop>(&op.node);
+    if (l && std::any_of(l->body.begin(), l->body.end(), [](const MappedOp& o) {
+          auto* w = std::get_if<WaitGroup>(&o.node);
+          return w && w->pending == 1;
+        }))
+      found = l;
+  });
+  return found;
+}
+
+TEST(MapSm90, ValuesForASlowPathAreMadeThere) {
+  const struct {
+    const char *program, *groups;
+    std::map<std::string, int64_t> sizes;
+  } cases[] = {{"examples/pf_softcap.tw", "b=1, k=1, g=1", {{"b", 1}, {"k", 1}, {"g", 2}, {"i", 130}, {"j", 170}}},
+               {"examples/pf_window.tw", "b=1, k=1, g=1", {{"b", 1}, {"k", 1}, {"g", 2}, {"i", 130}, {"j", 170}}},
+               {"examples/pf_alibi.tw", "b=1, h=1", {{"b", 1}, {"h", 2}, {"i", 130}, {"j", 170}}}};
+  for (const auto& x : cases) {
+    const Compiled c = compile_file(
+        x.program, fmt::format("group {}, i=128/64; stream j=32; stages 2; roles 1+2; guard speculative", x.groups));
+    const MappedRun run(c, x.sizes, LayoutClass::Aligned);
+    const MappedKernel& k = run.mapped().kernels[0];
+    const MappedLoop* loop = pipelined_loop(k);
+    ASSERT_NE(loop, nullptr) << x.program;
+    const auto makes_scores = [](const MappedOp& o) {
+      auto* m = std::get_if<MapOp>(&o.node);
+      return m && m->buffer.name() == "S";
+    };
+    EXPECT_TRUE(std::none_of(loop->body.begin(), loop->body.end(), makes_scores)) << x.program;
+    int slow = 0;
+    for (const MappedOp& o : loop->body)
+      if (auto* v = std::get_if<Vote>(&o.node)) slow += int(std::count_if(v->then.begin(), v->then.end(), makes_scores));
+    EXPECT_EQ(slow, 1) << x.program;
+    // Positions are added where they are needed, not held in a tile.
+    EXPECT_TRUE(std::none_of(k.buffers.begin(), k.buffers.end(), [](const Buffer& b) {
+      return b.space == Space::Registers && b.axes.size() == 1 && b.axes[0].name() == "j";
+    })) << x.program;
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << x.program;
+  }
+}
+
+TEST(MapSm90, ElementWorkBehindTheLastProducts) {
+  const Compiled c = compile_file("examples/unsafe_softmax.tw",
+                                  "group b=1, h=1, i=128/64; stream j=32; stages 2; roles 1+2; guard speculative");
+  const MappedRun run(c, {{"b", 1}, {"h", 2}, {"i", 130}, {"j", 170}}, LayoutClass::Aligned);
+  EXPECT_NE(pipelined_loop(run.mapped().kernels[0]), nullptr);
+  for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
+}
+
 TEST(MapSm90, BlocksThatTakeElementsOfTheGridInTurn) {
   for (const Adversary::Mode mode :
        {Adversary::Mode::Random, Adversary::Mode::Eager, Adversary::Mode::Lazy}) {

@@ -150,6 +150,9 @@ class CPrinter {
     return result;
   }
 
+  /// The sum of the terms; the product of the factors, negated or not.
+  virtual CValue sum(const std::vector<Expr>& terms);
+  virtual CValue product(const std::vector<Expr>& factors, bool negate);
   CValue call(Op op, CKind kind, std::vector<CValue> args);
   virtual CValue compare(Op op, CValue a, CValue b);
   bool closed(Expr e);  ///< free of symbols, reads and nested reductions
@@ -158,10 +161,8 @@ class CPrinter {
   CValue print(Expr e);
   CValue print_node(Expr e);
   CValue print_real(Expr e);
-  CValue sum(const std::vector<Expr>& terms);
   CValue join_sum(const std::vector<std::pair<bool, CValue>>& terms, double constant, CKind kind);
   CValue term(Expr e, bool& negative);
-  CValue product(const std::vector<Expr>& factors, bool negate);
   CValue power(Expr base, Expr exponent);
   CValue extremum(Op op, const std::vector<Expr>& args);
   CValue connective(Op op, const std::vector<Expr>& args);

@@ -32,7 +32,7 @@ CDialect make_dialect(int real_bits, int integer_bits, bool exact) {
   f[{Op::Log2, real}] = wide ? "log2({0})" : "log2f({0})";
   f[{Op::Sqrt, real}] = wide ? "sqrt({0})" : "sqrtf({0})";
   f[{Op::Rsqrt, real}] = wide ? "rsqrt({0})" : "rsqrtf({0})";
-  f[{Op::Tanh, real}] = wide ? "tanh({0})" : "tw_tanh({0})";
+  f[{Op::Tanh, real}] = wide ? "tanh({0})" : exact ? "tw_tanh_exact({0})" : "tw_tanh({0})";
   f[{Op::Sigmoid, real}] = wide ? "(1.0 / (1.0 + exp(-({0}))))" : "tw_sigmoid({0})";
   f[{Op::Erf, real}] = wide ? "erf({0})" : "erff({0})";
   f[{Op::Floor, real}] = wide ? "floor({0})" : "floorf({0})";
@@ -67,7 +67,7 @@ bool stores_wide(const Program& p) {
 }  // namespace
 
 CudaPrinter::CudaPrinter(CudaKernel& k, int real_bits, int integer_bits)
-    : CPrinter(make_dialect(real_bits, integer_bits, stores_wide(k.program_))), k_(k) {}
+    : CPrinter(make_dialect(real_bits, integer_bits, k.stores_wide_)), k_(k) {}
 
 CValue CudaPrinter::symbol(Sym s) {
   if (auto it = k_.index_text_.find(s); it != k_.index_text_.end())
@@ -100,12 +100,14 @@ std::optional<CudaPrinter::Unrolled> CudaPrinter::unrolled(Expr e) {
   const auto form = affine(simplify(e), axes);
   if (!form) return {};
   std::vector<std::string> steps, rest;
+  std::vector<Sym> stepped;
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto c = form->coefficient[k].rational();
     if (!c || !c->is_integer() || depends_on(form->rest, axes[k])) return {};
     if (c->num() == 0) continue;
     const NestAxis& a = nest.axes[k];
     if (!a.held) return {};
+    stepped.push_back(a.axis);
     for (const DigitLoop& l : nest.loops)
       if (l.axis == int(k)) steps.push_back(times(l.var, c->num() * l.step));
     for (const std::string& part : {a.origin, a.owner})
@@ -116,7 +118,7 @@ std::optional<CudaPrinter::Unrolled> CudaPrinter::unrolled(Expr e) {
     const CValue v = as(value(form->rest), CKind::Integer);
     rest.push_back(wrap(v, c_precedence::sum_of_terms));
   }
-  return Unrolled{cuda_text::join_sum(steps), cuda_text::join_sum(rest)};
+  return Unrolled{cuda_text::join_sum(steps), cuda_text::join_sum(rest), stepped};
 }
 
 std::string CudaPrinter::in_front(const std::string& type, const std::string& name,
@@ -152,6 +154,61 @@ CValue CudaPrinter::real_of_integer(Expr e, CValue v) {
   return CPrinter::real_of_integer(e, std::move(v));
 }
 
+namespace {
+
+/// Terms of a sum of sums and factors of a product of products.
+void parts_of(Op op, Expr e, std::vector<Expr>& out) {
+  if (op == Op::Add && e.is(Op::Sub)) {
+    parts_of(op, e.arg(0), out);
+    return out.push_back(-e.arg(1));
+  }
+  if (!e.is(op)) return out.push_back(e);
+  for (Expr a : e.args()) parts_of(op, a, out);
+}
+
+/// Numbers and scalars of the launch.
+bool same_everywhere(Expr e) {
+  return e.number() || (e.is(Op::Symbol) && e->sym.kind() != SymbolKind::Index && e->sym.kind() != SymbolKind::Tile);
+}
+
+}  // namespace
+
+/// f·j + a + b, where j = steps + rest is a position and a does not change with it: (f·steps + (f·rest + a)) + b. What is in the inner parentheses is formed once
+/// for all steps, so that the position costs one multiplication with addition.
+CValue CudaPrinter::sum(const std::vector<Expr>& terms) {
+  if (!k_.front_ || !k_.nest_ || dialect().real_bits != 32) return CPrinter::sum(terms);
+  std::vector<Expr> all, same, other, factors;
+  for (Expr t : terms) parts_of(Op::Add, t, all);
+  std::optional<Unrolled> position;
+  for (Expr& t : all) {
+    std::vector<Expr> of_term;
+    parts_of(Op::Mul, t, of_term);
+    auto at = std::find_if(of_term.begin(), of_term.end(), [&](Expr f) { return !f.number() && is_integer(f) && unrolled(f); });
+    if (is_integer(t) || position || at == of_term.end() || of_term.size() < 2) continue;
+    position = unrolled(*at);
+    of_term.erase(at);
+    factors = of_term;
+    t = Expr();
+  }
+  if (!position) return CPrinter::sum(terms);
+  const auto moves = [&](Expr e) {
+    return std::any_of(position->axes.begin(), position->axes.end(), [&](Sym a) { return depends_on(e, a); });
+  };
+  if (std::any_of(factors.begin(), factors.end(), moves)) return CPrinter::sum(terms);
+  for (Expr t : all)
+    if (t) (is_integer(t) || moves(t) ? other : same).push_back(t);
+  const std::string factor = factors.size() == 1 ? wrap(as(value(factors[0]), CKind::Real), c_precedence::unary)
+                                                 : "(" + as(value(make(Op::Mul, factors)), CKind::Real).text + ")";
+  std::string base = fmt::format("{} * {}", factor, in_front("float", "from", "(float)(" + position->rest + ")"));
+  if (!same.empty()) {
+    const std::string text = as(CPrinter::sum(same), CKind::Real).text;
+    base += text[0] == '-' ? " - " + text.substr(1) : " + " + text;
+  }
+  std::string text = fmt::format("{} * (float)({}) + ({})", factor, position->steps, base);
+  if (!other.empty()) text = wrap(as(CPrinter::sum(other), CKind::Real), c_precedence::sum_of_terms) + " + (" + text + ")";
+  return CValue::real(text, 32, c_precedence::sum_of_terms);
+}
+
 /// A function in one branch of a choice would be branched around, element by element: the chains of neighbouring elements could not overlap.
 bool CudaPrinter::evaluates_both(Expr yes, Expr no) const {
   const std::function<bool(Expr)> functions = [&](Expr x) {
@@ -167,10 +224,45 @@ bool CudaPrinter::evaluates_both(Expr yes, Expr no) const {
   return (functions(yes) || functions(no)) && held(yes) && held(no);
 }
 
+CValue CudaPrinter::product(const std::vector<Expr>& factors, bool negate) {
+  if (k_.tangents_ == CudaKernel::Tangents::Scaled) {
+    // Numbers and scalars scale the terms of the polynomial.
+    std::vector<Expr> all, scale;
+    for (Expr f : factors) parts_of(Op::Mul, f, all);
+    Expr tangent;
+    for (Expr f : all) {
+      if (f.is(Op::Tanh) && !tangent)
+        tangent = f;
+      else
+        scale.push_back(f);
+    }
+    if (negate) scale.push_back(Expr(-1));
+    if (tangent && std::all_of(scale.begin(), scale.end(), same_everywhere)) return scaled_tangent(tangent.arg(0), scale);
+  }
+  return CPrinter::product(factors, negate);
+}
+
+CValue CudaPrinter::scaled_tangent(Expr argument, const std::vector<Expr>& scale) {
+  std::vector<Expr> factors, scalars, rest;
+  parts_of(Op::Mul, argument, factors);
+  for (Expr f : factors) (same_everywhere(f) ? scalars : rest).push_back(f);
+  const auto text = [&](const std::vector<Expr>& of) {
+    return of.empty() ? "1.0f" : as(of.size() == 1 ? value(of[0]) : CPrinter::product(of, false), CKind::Real).text;
+  };
+  k_.helpers_.use("tw_tanh_near");
+  const std::string terms = in_front("TanhTerms", "terms", fmt::format("tw_tanh_terms({}, {})", text(scalars), text(scale)));
+  return CValue::real(fmt::format("tw_tanh_near({}, {}, {})", text(rest), terms, k_.seen_));
+}
+
 CValue CudaPrinter::function(Op op, Expr argument, CValue v) {
-  if (op == Op::Tanh && k_.near_ && dialect().real_bits == 32)
+  using Tangents = CudaKernel::Tangents;
+  if (op == Op::Tanh && k_.tangents_ == Tangents::Scaled) return scaled_tangent(argument, {});
+  if (op == Op::Tanh && k_.tangents_ == Tangents::Near)
+    return CValue::real(fmt::format("{}({}, tw_tanh_terms(), {})", k_.helpers_.use("tw_tanh_near"),
+                                    as(std::move(v), CKind::Real).text, k_.seen_));
+  if (op == Op::Tanh && k_.tangents_ == Tangents::Tested)
     return CValue::real(
-        fmt::format("{}({})", k_.helpers_.use("tw_tanh_near"), as(std::move(v), CKind::Real).text));
+        fmt::format("{}({}, {})", k_.helpers_.use("tw_tanh"), as(std::move(v), CKind::Real).text, k_.seen_));
   return CPrinter::function(op, argument, std::move(v));
 }
 
@@ -233,7 +325,7 @@ CValue CudaPrinter::read(Expr e) {
 }
 
 CudaKernel::CudaKernel(const Program& p, const MappedProgram& m, const MappedKernel& k, Helpers& helpers)
-    : program_(p), mapped_(m), kernel_(k), helpers_(helpers) {}
+    : program_(p), mapped_(m), kernel_(k), helpers_(helpers), stores_wide_(stores_wide(p)) {}
 
 bool CudaKernel::has_buffer(Sym s) const {
   return std::any_of(kernel_.buffers.begin(), kernel_.buffers.end(),
@@ -516,6 +608,7 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
                              : fmt::format("const int warp = warp_of_block - {};", first_thread / 32));
   out.line(fmt::format("const int group = warp / {};", std::max(1, r.group / 32)));
   declare_registers(r, out);
+  near_.clear();
   bool turns = false;
   for_each_op(r.body, [&](const MappedOp& o) {
     auto* b = std::get_if<Barrier>(&o.node);
@@ -525,7 +618,10 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
     helpers_.use("tw_reach");
     out.line(fmt::format("if (group == {}) tw_reach(10, {});", r.threads / r.group - 1, 2 * r.group));
   }
-  ops(r.body, out);
+  Lines body;
+  ops(r.body, body);
+  if (!near_.empty()) out.line(fmt::format("bool {} = true;  // arguments of hyperbolic tangents lay near 0 the last time", near_));
+  out.append(body);
 }
 
 std::string CudaKernel::text() {

@@ -147,6 +147,7 @@ class CudaKernel {
   const MappedProgram& mapped_;
   const MappedKernel& kernel_;
   Helpers& helpers_;
+  const bool stores_wide_;  ///< results keep more digits than those of f16
   Identifiers names_ = kernel_names();
   const Role* role_ = nullptr;
   int role_index_ = 0;
@@ -155,7 +156,10 @@ class CudaKernel {
   const Nest* nest_ = nullptr;             ///< of the op that is printed
   Front* front_ = nullptr;                 ///< of that op, where its loops are unrolled
   bool rare_ = false;                      ///< what is printed seldom runs: short code
-  bool near_ = false;                      ///< arguments of hyperbolic tangents are known to lie near 0
+  /// How hyperbolic tangents are printed: for all arguments, telling which lie near 0, or for those alone; then also with scalars beside and inside taken into a polynomial.
+  enum class Tangents { All, Tested, Near, Scaled } tangents_ = Tangents::All;
+  std::string seen_;  ///< variable that loses bit 31 where an argument is not near 0
+  std::string near_;  ///< variable of the role: those of the warp were near 0 the last time; "": none
   std::map<Sym, std::string> local_text_;  ///< local pointers of the op that is printed
   std::map<Sym, std::string> replaced_;  ///< register buffers read from elsewhere (pairs that are being made)
   std::vector<std::vector<Sym>> groups_;  ///< committed groups in flight, oldest first: registers they touch
@@ -176,14 +180,19 @@ class CudaPrinter : public CPrinter {
   CValue function(Op op, Expr argument, CValue v) override;
   CValue comparison(Op op, Expr a, Expr b) override;
   CValue real_of_integer(Expr e, CValue v) override;
+  CValue sum(const std::vector<Expr>& terms) override;
+  CValue product(const std::vector<Expr>& factors, bool negate) override;
   bool evaluates_both(Expr yes, Expr no) const override;
 
  private:
   /// e = steps + rest: steps are constants once the loops over registers are unrolled, rest does not change in them.
   struct Unrolled {
     std::string steps, rest;
+    std::vector<Sym> axes;  ///< that e changes with
   };
   std::optional<Unrolled> unrolled(Expr e);
+  /// scale·tanh(argument) near 0.
+  CValue scaled_tangent(Expr argument, const std::vector<Expr>& scale);
   std::string in_front(const std::string& type, const std::string& name, const std::string& value);
 
   CudaKernel& k_;

@@ -288,15 +288,10 @@ size_t CudaKernel::fusible(const Ops& list, size_t first) const {
 }
 
 /// Hyperbolic tangents in an expression, each once.
-static std::vector<Expr> tangents_in(Expr e) {
-  std::vector<Expr> found;
-  std::function<void(Expr)> visit = [&](Expr x) {
-    if (x.is(Op::Tanh) && std::find(found.begin(), found.end(), x) == found.end()) found.push_back(x);
-    if (x.is(Op::Read)) return;
-    for (Expr a : x.args()) visit(a);
-  };
-  visit(e);
-  return found;
+static void tangents_in(Expr e, std::vector<Expr>& found) {
+  if (e.is(Op::Tanh) && std::find(found.begin(), found.end(), e) == found.end()) found.push_back(e);
+  if (e.is(Op::Read)) return;
+  for (Expr a : e.args()) tangents_in(a, found);
 }
 
 void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines& out) {
@@ -343,11 +338,16 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
               along ? inner->extent : 1};
     const std::string type = element_type(buffer(r->buffer).dtype);
     out.line(fmt::format("{} {}[{}];", type, p.name, p.elements * p.each));
-    out.line("#pragma unroll");
-    out.line(fmt::format("for (int k = 0; k < {}; ++k) {}[k] = {};", p.elements * p.each, p.name,
-                         identity_text(r->reducer, buffer(r->buffer).dtype)));
     partials.push_back(p);
   }
+  const auto begin = [&] {
+    for (const Partial& p : partials) {
+      out.line("#pragma unroll");
+      out.line(fmt::format("for (int k = 0; k < {}; ++k) {}[k] = {};", p.elements * p.each, p.name,
+                           identity_text(p.op->reducer, buffer(p.op->buffer).dtype)));
+    }
+  };
+  begin();
   Front front;
   front_ = &front;
   struct Work {
@@ -432,38 +432,62 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
     out.append(w.after);
     close_loops(nest, 0, outer_loops, out);
   };
-  std::vector<std::string> tangents;  // arguments
-  for (size_t k = first; k < last && !wide && inner; ++k)
-    for (Expr x : tangents_in(element_of(list[k], kernel_).value))
-      tangents.push_back(CudaPrinter(*this, 32, 32).real(x.arg(0)));
-  const Work anywhere = work();
+  std::vector<Expr> tangents;
+  bool twice = true;  // what is written is not read before, so that the loops may run twice
+  std::set<Sym> written;
+  for (size_t k = first; k < last && !wide && !stores_wide_ && inner && !rare_; ++k) {
+    const Element e = element_of(list[k], kernel_);
+    tangents_in(e.value, tangents);
+    for (size_t n = k; n < last; ++n)
+      for (Sym s : tiles_in(e.value)) twice = twice && (written.count(s) || !(element_of(list[n], kernel_).target == s));
+    written.insert(e.target);
+  }
   if (tangents.empty()) {
+    const Work all = work();
     out.append(front.lines);
-    loops(anywhere);
+    loops(all);
   } else {
-    // Hyperbolic tangents by a polynomial where all arguments of the thread are near 0, without a branch for each.
-    near_ = true;
+    // Hyperbolic tangents by a polynomial that holds near 0, without a branch for each; where an argument of the warp lies outside, by loops that hold for all, the next
+    // time too.
+    seen_ = names_.fresh("seen");
+    tangents_ = twice ? Tangents::Scaled : Tangents::Near;
     const Work near = work();
-    near_ = false;
+    tangents_ = twice ? Tangents::Tested : Tangents::All;
+    const Work all = work();
+    tangents_ = Tangents::All;
     out.append(front.lines);
-    const std::string most = names_.fresh("most");
-    constexpr int chains = 4;
-    std::string turn;
-    for (const DigitLoop& l : nest.loops) turn += (turn.empty() ? "" : " + ") + l.var;
-    out.line(fmt::format("float {}[{}] = {{}};", most, chains));
-    Lines test;
-    for (const std::string& x : tangents)
-      test.line(
-          fmt::format("{0}[({1}) % {2}] = fmaxf({0}[({1}) % {2}], fabsf({3}));", most, turn, chains, x));
-    open_loops(nest, 0, nest.loops.size(), out);
-    declare(test.text());
-    out.append(test);
-    close_loops(nest, 0, nest.loops.size(), out);
-    out.open(fmt::format(
-        "if (__builtin_expect(fmaxf(fmaxf({0}[0], {0}[1]), fmaxf({0}[2], {0}[3])) > 1.0f, 0))", most));
-    loops(anywhere);
-    out.chain("else");
-    loops(near);
+    out.line(fmt::format("int {} = -1;", seen_));
+    if (twice) {
+      if (near_.empty()) near_ = names_.fresh("near");
+      out.open(fmt::format("if (__builtin_expect({}, 1))", near_));
+      loops(near);
+      out.line(fmt::format("{} = __all_sync(0xffffffffu, {} < 0);", near_, seen_));
+      out.close();
+      out.open(fmt::format("if (__builtin_expect(!{}, 0))", near_));
+      begin();
+      out.line(fmt::format("{} = -1;", seen_));
+      loops(all);
+      out.line(fmt::format("{} = __all_sync(0xffffffffu, {} < 0);", near_, seen_));
+    } else {
+      // What they read would be gone, so the largest argument is found first.
+      const std::string most = names_.fresh("most");
+      constexpr int chains = 4;
+      std::string turn;
+      for (const DigitLoop& l : nest.loops) turn += (turn.empty() ? "" : " + ") + l.var;
+      out.line(fmt::format("float {}[{}] = {{}};", most, chains));
+      Lines test;
+      for (Expr x : tangents)
+        test.line(fmt::format("{0}[({1}) % {2}] = fmaxf({0}[({1}) % {2}], fabsf({3}));", most, turn, chains,
+                              CudaPrinter(*this, 32, 32).real(x.arg(0))));
+      open_loops(nest, 0, nest.loops.size(), out);
+      declare(test.text());
+      out.append(test);
+      close_loops(nest, 0, nest.loops.size(), out);
+      out.open(fmt::format("if (__builtin_expect(!__all_sync(0xffffffffu, fmaxf(fmaxf({0}[0], {0}[1]), fmaxf({0}[2], {0}[3])) < 0.5f), 0))", most));
+      loops(all);
+      out.chain("else");
+      loops(near);
+    }
     out.close();
   }
   front_ = nullptr;

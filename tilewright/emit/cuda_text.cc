@@ -141,23 +141,51 @@ __device__ __forceinline__ float tw_exp2_exact(float x) {
        "__device__ __forceinline__ float tw_sigmoid(float x) { return 1.0f / (1.0f + tw_exp(-x)); }\n"},
       {"tw_tanh_near",
        {},
-       R"(// For arguments up to 1: relative error below 2e-7.
-__device__ __forceinline__ float tw_tanh_near(float x) {
-  const float square = x * x;
-  float p = fmaf(square, 1.05824866e-3f, -6.25931512e-3f);
-  p = fmaf(p, square, 2.03597322e-2f);
-  p = fmaf(p, square, -5.34986928e-2f);
-  p = fmaf(p, square, 1.33264080e-1f);
-  p = fmaf(p, square, -3.33329856e-1f);
-  return fmaf(p * square, x, x);
+       R"(// tanh(x) = x q(x² - limit) for |x| < 1/2: relative error below 7e-7.
+struct TanhTerms {
+  float limit, q[4];
+};
+__device__ __forceinline__ TanhTerms tw_tanh_terms() {
+  return {0.25f, {9.24233812e-1f, -2.75637112e-1f, 9.86013180e-2f, -4.44021682e-2f}};
+}
+// k tanh(c x) for |c x| < 1/2; nothing is near where powers of c leave the range of floats.
+__device__ __forceinline__ TanhTerms tw_tanh_terms(float c, float k) {
+  TanhTerms t = tw_tanh_terms();
+  const float square = c * c;
+  t.limit = square > 2e-10f && square < 5e9f ? __fdividef(t.limit, square) : 0.0f;
+  k *= c;
+#pragma unroll
+  for (int n = 0; n < 4; ++n, k *= square) t.q[n] *= k;
+  return t;
+}
+// Bit 31 of `seen` is lost where x lies outside.
+__device__ __forceinline__ float tw_tanh_near(float x, const TanhTerms& t, int& seen) {
+  const float v = fmaf(x, x, -t.limit);
+  seen &= __float_as_int(v);
+  return x * fmaf(fmaf(fmaf(t.q[3], v, t.q[2]), v, t.q[1]), v, t.q[0]);
 }
 )"},
       {"tw_tanh",
        {"tw_exp", "tw_tanh_near", "tw_select"},
-       R"(// 1 - 2 / (1 + exp(2 x)): two units of the special function unit; absolute error below 2e-7. Small arguments by a polynomial.
-__device__ __forceinline__ float tw_tanh(float x) {
+       R"(// Elsewhere 1 - 2 / (1 + exp(2 x)), two units of the special function unit: absolute error below 2e-7.
+__device__ __forceinline__ float tw_tanh(float x, int& seen) {
   const float large = 1.0f - __fdividef(2.0f, 1.0f + tw_exp(2.0f * x));
-  return tw_select(fabsf(x) < 0.5f, tw_tanh_near(x), large);
+  return tw_select(fabsf(x) < 0.5f, tw_tanh_near(x, tw_tanh_terms(), seen), large);
+}
+__device__ __forceinline__ float tw_tanh(float x) {
+  int seen = 0;
+  return tw_tanh(x, seen);
+}
+)"},
+      {"tw_tanh_exact",
+       {"tw_exp", "tw_select"},
+       R"(// 1 - 2 / (1 + exp(2 x)), absolute error below 2e-7; for |x| < 1/2 x + x³ q(x²), relative error below 1e-7.
+__device__ __forceinline__ float tw_tanh_exact(float x) {
+  const float large = 1.0f - __fdividef(2.0f, 1.0f + tw_exp(2.0f * x)), square = x * x;
+  float q = fmaf(square, 1.72414760e-2f, -5.30454871e-2f);
+  q = fmaf(q, square, 1.33258789e-1f);
+  q = fmaf(q, square, -3.33331439e-1f);
+  return tw_select(fabsf(x) < 0.5f, fmaf(q * square, x, x), large);
 }
 )"},
       {"tw_max", {}, R"(// NaN propagates.

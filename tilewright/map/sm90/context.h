@@ -165,7 +165,7 @@ void survey(Context& c);
 /// memory is read in whole rows.
 void load_through_rings(Context& c);
 /// Rewrites the kernel with less work per element: votes about the largest value of a row, operands that are cleaned only where a vote asks for it, factors
-/// of rows beside constants.
+/// of rows beside constants, positions added where they are needed, values that a slow path needs made there.
 void spare_element_work(Context& c);
 /// Register tiles with two axes along the same threads, and the loads they are made from, go to shared memory. UserError where threads hold what such
 /// a tile is made from.

@@ -7,7 +7,7 @@
 // its products. The loop is peeled once and drained once. Element work in front of the first statement that touches what the last products use runs while they do.
 //
 // Where a masked segment follows, its first chunk is taken with the last one here: its first products are issued with the last ones of the drain. In the peeled chunk
-// a speculative state has no point yet, so bodies of slow paths run at once.
+// of the segment that comes first a speculative state has no point yet, so bodies of slow paths run at once.
 //
 // A body of last products alone keeps one batch in flight. Where element work makes their operands, as much of it as touches neither those nor the results
 // runs for the next chunk while the products of this one are in flight.
@@ -128,7 +128,8 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   batch(first, start, ops);
   ops.push_back({WaitGroup{0}, {}});
   release(without(in_first, join(in_middle, in_last)), start, ops);
-  element_work(settled(middle), start, ops);
+  // Behind chunks of other segments a state has its point.
+  element_work(segment.before.is_constant(0) ? settled(middle) : middle, start, ops);
 
   int64_t work = 0;
   for (const Stmt* x : middle) {

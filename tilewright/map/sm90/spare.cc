@@ -1,7 +1,9 @@
 // Work per element that need not be there, found in the tile program:
 //  - "not (value <= C) somewhere in a row" is "not (the largest value of the row <= C)";
 //  - an operand that is zero where its value is out of range is the value itself where none is, and is made again where the vote finds one;
-//  - a factor of rows joins a constant factor behind it.
+//  - a factor of rows joins a constant factor behind it;
+//  - positions along the columns times a factor are added where they are needed, one operation an element, instead of lying in a tile;
+//  - a value that one statement and a slow path behind it read is computed in that statement, and made only where the slow path runs.
 #include <algorithm>
 
 #include "tilewright/map/sm90/context.h"
@@ -168,12 +170,148 @@ void move_row_factors(Context& c, Body& body) {
   }
 }
 
+/// The expression with `value` in place of the tile's elements, products flat: numbers and scalars first, so that their product is formed once.
+Expr with_value(Expr e, Expr element, Expr value) {
+  if (!e) return e;
+  return rewrite(e, [&](Expr x) {
+    if (x == element) return value;
+    if (!x.is(Op::Mul)) return x;
+    std::vector<Expr> all;
+    factors_of(x, all);
+    const auto rank = [](Expr f) { return f.number() ? 0 : f.is(Op::Symbol) ? 1 : 2; };
+    std::stable_sort(all.begin(), all.end(), [&](Expr a, Expr b) { return rank(a) < rank(b); });
+    return product_of_all(all);
+  });
+}
+
+bool only_element_work(const Body& body) {
+  return std::all_of(body.begin(), body.end(), [](const Stmt& x) {
+    return std::holds_alternative<Map>(x.node) || std::holds_alternative<Reduce>(x.node);
+  });
+}
+
+bool among_any(const std::vector<Sym>& v, const std::vector<Sym>& of) {
+  return std::any_of(v.begin(), v.end(), [&](Sym s) { return among(of, s); });
+}
+
+void put_value(Stmt& s, Expr element, Expr value) {
+  if (auto* m = std::get_if<Map>(&s.node))
+    m->value = with_value(m->value, element, value), m->masked = with_value(m->masked, element, value);
+  if (auto* r = std::get_if<Reduce>(&s.node))
+    r->value = with_value(r->value, element, value), r->masked = with_value(r->masked, element, value);
+  if (auto* w = std::get_if<When>(&s.node))
+    for (Stmt& x : w->body) put_value(x, element, value);
+}
+
+/// An index, or a sum with one, times numbers and scalars.
+bool scaled_position(const Context& c, Expr e, Sym axis) {
+  std::vector<Expr> factors;
+  factors_of(e, factors);
+  int positions = 0;
+  for (Expr f : factors) {
+    if (f.number() || (f.is(Op::Read) && f->sym.kind() == SymbolKind::Tile && c.tile(f->sym).axes.empty())) continue;
+    if (is_integer(f) && depends_on(f, axis) && tensors_read(f).empty())
+      ++positions;
+    else if (!f.is(Op::Symbol))
+      return false;
+  }
+  return positions == 1 && factors.size() > 1;
+}
+
+void put_positions(Context& c, Body& body) {
+  for (size_t k = 0; k < body.size(); ++k) {
+    if (auto* loop = std::get_if<Loop>(&body[k].node)) put_positions(c, loop->body);
+    auto* m = std::get_if<Map>(&body[k].node);
+    if (!m || m->masked) continue;
+    const Tile& tile = c.tile(m->tile);
+    if (tile.level != Level::Registers || tile.dtype != DType::f32 || tile.axes.size() != 1 ||
+        tile.axes[0] == c.row || !scaled_position(c, m->value, tile.axes[0]))
+      continue;
+    const Sym sym = m->tile;
+    const Expr element = read(sym, {Expr(tile.axes[0])}), value = m->value;
+    bool free = true;
+    int uses = 0;
+    for (size_t n = 0; n < body.size() && free; ++n) {
+      if (n == k) continue;
+      const bool reads = among(tiles_read(c, body[n]), sym);
+      const auto* w = std::get_if<When>(&body[n].node);
+      const bool work = w ? only_element_work(w->body) && !among(tensors_read(w->condition), sym)
+                          : std::holds_alternative<Map>(body[n].node) || std::holds_alternative<Reduce>(body[n].node);
+      free = !among(tiles_written(body[n]), sym) && !among_any(tiles_written(body[n]), tensors_read(value)) &&
+             (!reads || (n > k && work));
+      uses += reads;
+    }
+    if (!free || uses == 0) continue;
+    for (size_t n = k + 1; n < body.size(); ++n) put_value(body[n], element, value);
+    body.erase(body.begin() + long(k--));
+    std::erase_if(c.kernel.tiles, [&](const Tile& t) { return t.sym == sym; });
+  }
+}
+
+/// T = f, u(T), slow path { … T … }  ->  u(f), slow path { T = f; … T … }. Masked chunks stay as they are.
+void defer_values(Context& c, Body& body) {
+  for (size_t k = 0; k < body.size(); ++k) {
+    if (auto* loop = std::get_if<Loop>(&body[k].node)) defer_values(c, loop->body);
+    auto* m = std::get_if<Map>(&body[k].node);
+    if (!m) continue;
+    const Tile& tile = c.tile(m->tile);
+    const Expr element = read(m->tile, std::vector<Expr>(tile.axes.begin(), tile.axes.end())), value = m->value;
+    if (tile.level != Level::Registers || tile.dtype != DType::f32 || tile.axes.size() != 2 || value == element) continue;
+    const std::vector<Sym> needed = tensors_read(value);
+    size_t user = 0, slow = 0;
+    // What columns alone have may come from shared memory, which is read better while products run.
+    bool free = std::none_of(needed.begin(), needed.end(), [&](Sym s) {
+      return s.kind() == SymbolKind::Tile && !c.tile(s).axes.empty() && !among(c.tile(s).axes, c.row);
+    });
+    bool rewritten = false;
+    for (size_t n = k + 1; n < body.size() && free && !rewritten; ++n) {
+      const std::vector<Sym> written = tiles_written(body[n]);
+      auto* when = std::get_if<When>(&body[n].node);
+      if (among(tiles_read(c, body[n]), m->tile)) {
+        if (when) {
+          free = user && !slow && when->slow_path && only_element_work(when->body) &&
+                 !among(tensors_read(when->condition), m->tile);
+          slow = n;
+        } else {
+          free = !user && !slow &&
+                 (std::holds_alternative<Map>(body[n].node) || std::holds_alternative<Reduce>(body[n].node));
+          user = n;
+        }
+        free = free && !among(written, m->tile);
+      } else if (among(written, m->tile)) {
+        rewritten = true;
+      }
+      if (!rewritten) free = free && !among_any(written, needed);
+    }
+    bool before = false;  // read by the next chunk, in front of its writer
+    for (size_t n = 0; n < k && !before; ++n) {
+      if (among(tiles_written(body[n]), m->tile)) break;
+      before = among(tiles_read(c, body[n]), m->tile);
+    }
+    if (!free || !user || before) continue;
+    m->masked = value_in(*m, true);
+    m->value = element;
+    const auto apply = [&](auto& u) {
+      u.masked = value_in(u, true);
+      u.value = with_value(u.value, element, value);
+    };
+    if (auto* map = std::get_if<Map>(&body[user].node)) apply(*map);
+    if (auto* reduce = std::get_if<Reduce>(&body[user].node)) apply(*reduce);
+    if (slow) {
+      Body& rare = std::get<When>(body[slow].node).body;
+      rare.insert(rare.begin(), Stmt{Map{m->tile, value, element}, {}});
+    }
+  }
+}
+
 }  // namespace
 
 void spare_element_work(Context& c) {
   if (!c.row) return;
   rewrite_votes(c, c.kernel.body);
   move_row_factors(c, c.kernel.body);
+  put_positions(c, c.kernel.body);
+  defer_values(c, c.kernel.body);
 }
 
 }  // namespace tilewright::hopper
