@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 
 #include "tilewright/emit/cuda_kernel.h"
@@ -14,16 +13,6 @@ namespace {
 constexpr int64_t most_partials = 8;
 
 bool contains(const std::vector<Sym>& v, Sym s) { return std::find(v.begin(), v.end(), s) != v.end(); }
-
-/// The identifier occurs in the text.
-bool mentions(const std::string& text, const std::string& name) {
-  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
-    auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-    const size_t end = at + name.size();
-    if ((at == 0 || !word(text[at - 1])) && (end >= text.size() || !word(text[end]))) return true;
-  }
-  return false;
-}
 
 bool is_element_op(const MappedOp& op) {
   return std::holds_alternative<MapOp>(op.node) || std::holds_alternative<ReduceOp>(op.node);

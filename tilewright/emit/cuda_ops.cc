@@ -209,8 +209,20 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
   // A vote is about a rare case: a repair, a slow path.
   out.open(fmt::format("if (__builtin_expect({}, 0))", any));
   const bool outside = std::exchange(rare_, true);
-  ops(o.then, out);
+  Lines rare;
+  ops(o.then, rare);
   rare_ = outside;
+  if (o.scope > Scope::Warp && mentions(rare.text(), "thread")) {
+    // Products by FMA: what they need of the thread's number is computed there, not in registers that the loop around them lacks.
+    const std::string here = names_.fresh("here");
+    out.line(fmt::format("const int {} = {}(thread);", here, helpers_.use("tw_seldom")));
+    out.open("");
+    out.line(fmt::format("const int thread = {};", here));
+    out.append(rare);
+    out.close();
+  } else {
+    out.append(rare);
+  }
   if (!o.otherwise.empty()) {
     out.chain("else");
     ops(o.otherwise, out);

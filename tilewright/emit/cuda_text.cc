@@ -77,6 +77,15 @@ std::string join_sum(const std::vector<std::string>& terms) {
   return text.empty() ? "0" : text;
 }
 
+bool mentions(const std::string& text, const std::string& name) {
+  const auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || !word(text[at - 1])) && (end >= text.size() || !word(text[end]))) return true;
+  }
+  return false;
+}
+
 std::string times(const std::string& x, int64_t c) {
   if (c == 0 || x == "0") return "";
   return c == 1 ? x : fmt::format("{} * {}", c, x);
@@ -139,6 +148,12 @@ __device__ __forceinline__ float tw_exp2_exact(float x) {
       {"tw_sigmoid",
        {"tw_exp"},
        "__device__ __forceinline__ float tw_sigmoid(float x) { return 1.0f / (1.0f + tw_exp(-x)); }\n"},
+      {"tw_seldom", {}, R"(// x, so that nothing made of it is computed in front of the rare case that needs it.
+__device__ __forceinline__ int tw_seldom(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+)"},
       {"tw_tanh_near",
        {},
        R"(// tanh(x) = x q(x² - limit) for |x| < 1/2: relative error below 7e-7.
@@ -152,7 +167,9 @@ __device__ __forceinline__ TanhTerms tw_tanh_terms() {
 __device__ __forceinline__ TanhTerms tw_tanh_terms(float c, float k) {
   TanhTerms t = tw_tanh_terms();
   const float square = c * c;
-  t.limit = square > 2e-10f && square < 5e9f ? __fdividef(t.limit, square) : 0.0f;
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(square));
+  t.limit = square > 2e-10f && square < 5e9f ? t.limit * inverse : 0.0f;
   k *= c;
 #pragma unroll
   for (int n = 0; n < 4; ++n, k *= square) t.q[n] *= k;

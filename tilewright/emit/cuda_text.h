@@ -55,6 +55,8 @@ inline bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 /// x / d and x % d of a nonnegative integer, by shifts and masks where possible; "x" must bind tightly.
 std::string quotient(const std::string& x, int64_t d);
 std::string remainder(const std::string& x, int64_t d);
+/// The identifier occurs in the text.
+bool mentions(const std::string& text, const std::string& name);
 /// terms joined by " + ", "0" when there are none.
 std::string join_sum(const std::vector<std::string>& terms);
 /// "c * x", "x", "" (c = 0).
