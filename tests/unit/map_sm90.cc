@@ -265,12 +265,14 @@ TEST(MapSm90, ValuesForASlowPathAreMadeThere) {
   const struct {
     const char *program, *groups;
     std::map<std::string, int64_t> sizes;
-  } cases[] = {{"examples/pf_softcap.tw", "b=1, k=1, g=1", {{"b", 1}, {"k", 1}, {"g", 2}, {"i", 130}, {"j", 170}}},
-               {"examples/pf_window.tw", "b=1, k=1, g=1", {{"b", 1}, {"k", 1}, {"g", 2}, {"i", 130}, {"j", 170}}},
-               {"examples/pf_alibi.tw", "b=1, h=1", {{"b", 1}, {"h", 2}, {"i", 130}, {"j", 170}}}};
+  } cases[] = {
+      {"examples/pf_softcap.tw", "b=1, k=1, g=1", {{"b", 1}, {"k", 1}, {"g", 2}, {"i", 130}, {"j", 170}}},
+      {"examples/pf_window.tw", "b=1, k=1, g=1", {{"b", 1}, {"k", 1}, {"g", 2}, {"i", 130}, {"j", 170}}},
+      {"examples/pf_alibi.tw", "b=1, h=1", {{"b", 1}, {"h", 2}, {"i", 130}, {"j", 170}}}};
   for (const auto& x : cases) {
     const Compiled c = compile_file(
-        x.program, fmt::format("group {}, i=128/64; stream j=32; stages 2; roles 1+2; guard speculative", x.groups));
+        x.program,
+        fmt::format("group {}, i=128/64; stream j=32; stages 2; roles 1+2; guard speculative", x.groups));
     const MappedRun run(c, x.sizes, LayoutClass::Aligned);
     const MappedKernel& k = run.mapped().kernels[0];
     const MappedLoop* loop = pipelined_loop(k);
@@ -282,7 +284,8 @@ TEST(MapSm90, ValuesForASlowPathAreMadeThere) {
     EXPECT_TRUE(std::none_of(loop->body.begin(), loop->body.end(), makes_scores)) << x.program;
     int slow = 0;
     for (const MappedOp& o : loop->body)
-      if (auto* v = std::get_if<Vote>(&o.node)) slow += int(std::count_if(v->then.begin(), v->then.end(), makes_scores));
+      if (auto* v = std::get_if<Vote>(&o.node))
+        slow += int(std::count_if(v->then.begin(), v->then.end(), makes_scores));
     EXPECT_EQ(slow, 1) << x.program;
     // Positions are added where they are needed, not held in a tile.
     EXPECT_TRUE(std::none_of(k.buffers.begin(), k.buffers.end(), [](const Buffer& b) {
@@ -293,8 +296,9 @@ TEST(MapSm90, ValuesForASlowPathAreMadeThere) {
 }
 
 TEST(MapSm90, ElementWorkBehindTheLastProducts) {
-  const Compiled c = compile_file("examples/unsafe_softmax.tw",
-                                  "group b=1, h=1, i=128/64; stream j=32; stages 2; roles 1+2; guard speculative");
+  const Compiled c =
+      compile_file("examples/unsafe_softmax.tw",
+                   "group b=1, h=1, i=128/64; stream j=32; stages 2; roles 1+2; guard speculative");
   const MappedRun run(c, {{"b", 1}, {"h", 2}, {"i", 130}, {"j", 170}}, LayoutClass::Aligned);
   EXPECT_NE(pipelined_loop(run.mapped().kernels[0]), nullptr);
   for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");

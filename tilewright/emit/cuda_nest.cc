@@ -428,7 +428,8 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
     const Element e = element_of(list[k], kernel_);
     tangents_in(e.value, tangents);
     for (size_t n = k; n < last; ++n)
-      for (Sym s : tiles_in(e.value)) twice = twice && (written.count(s) || !(element_of(list[n], kernel_).target == s));
+      for (Sym s : tiles_in(e.value))
+        twice = twice && (written.count(s) || !(element_of(list[n], kernel_).target == s));
     written.insert(e.target);
   }
   if (tangents.empty()) {
@@ -472,7 +473,10 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
       declare(test.text());
       out.append(test);
       close_loops(nest, 0, nest.loops.size(), out);
-      out.open(fmt::format("if (__builtin_expect(!__all_sync(0xffffffffu, fmaxf(fmaxf({0}[0], {0}[1]), fmaxf({0}[2], {0}[3])) < 0.5f), 0))", most));
+      out.open(
+          fmt::format("if (__builtin_expect(!__all_sync(0xffffffffu, fmaxf(fmaxf({0}[0], {0}[1]), "
+                      "fmaxf({0}[2], {0}[3])) < 0.5f), 0))",
+                      most));
       loops(all);
       out.chain("else");
       loops(near);

@@ -148,7 +148,9 @@ __device__ __forceinline__ float tw_exp2_exact(float x) {
       {"tw_sigmoid",
        {"tw_exp"},
        "__device__ __forceinline__ float tw_sigmoid(float x) { return 1.0f / (1.0f + tw_exp(-x)); }\n"},
-      {"tw_seldom", {}, R"(// x, so that nothing made of it is computed in front of the rare case that needs it.
+      {"tw_seldom",
+       {},
+       R"(// x, so that nothing made of it is computed in front of the rare case that needs it.
 __device__ __forceinline__ int tw_seldom(int x) {
   asm volatile("" : "+r"(x));
   return x;

@@ -209,7 +209,8 @@ bool scaled_position(const Context& c, Expr e, Sym axis) {
   factors_of(e, factors);
   int positions = 0;
   for (Expr f : factors) {
-    if (f.number() || (f.is(Op::Read) && f->sym.kind() == SymbolKind::Tile && c.tile(f->sym).axes.empty())) continue;
+    if (f.number() || (f.is(Op::Read) && f->sym.kind() == SymbolKind::Tile && c.tile(f->sym).axes.empty()))
+      continue;
     if (is_integer(f) && depends_on(f, axis) && tensors_read(f).empty())
       ++positions;
     else if (!f.is(Op::Symbol))
@@ -235,8 +236,9 @@ void put_positions(Context& c, Body& body) {
       if (n == k) continue;
       const bool reads = among(tiles_read(c, body[n]), sym);
       const auto* w = std::get_if<When>(&body[n].node);
-      const bool work = w ? only_element_work(w->body) && !among(tensors_read(w->condition), sym)
-                          : std::holds_alternative<Map>(body[n].node) || std::holds_alternative<Reduce>(body[n].node);
+      const bool work =
+          w ? only_element_work(w->body) && !among(tensors_read(w->condition), sym)
+            : std::holds_alternative<Map>(body[n].node) || std::holds_alternative<Reduce>(body[n].node);
       free = !among(tiles_written(body[n]), sym) && !among_any(tiles_written(body[n]), tensors_read(value)) &&
              (!reads || (n > k && work));
       uses += reads;
@@ -255,8 +257,11 @@ void defer_values(Context& c, Body& body) {
     auto* m = std::get_if<Map>(&body[k].node);
     if (!m) continue;
     const Tile& tile = c.tile(m->tile);
-    const Expr element = read(m->tile, std::vector<Expr>(tile.axes.begin(), tile.axes.end())), value = m->value;
-    if (tile.level != Level::Registers || tile.dtype != DType::f32 || tile.axes.size() != 2 || value == element) continue;
+    const Expr element = read(m->tile, std::vector<Expr>(tile.axes.begin(), tile.axes.end())),
+               value = m->value;
+    if (tile.level != Level::Registers || tile.dtype != DType::f32 || tile.axes.size() != 2 ||
+        value == element)
+      continue;
     const std::vector<Sym> needed = tensors_read(value);
     size_t user = 0, slow = 0;
     // What columns alone have may come from shared memory, which is read better while products run.
