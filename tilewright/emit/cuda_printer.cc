@@ -248,7 +248,7 @@ CValue CudaPrinter::scaled_tangent(Expr argument, const std::vector<Expr>& scale
   };
   k_.helpers_.use("tw_tanh_near");
   const std::string terms =
-      in_front("TanhTerms", "terms", fmt::format("tw_tanh_terms({}, {})", text(scalars), text(scale)));
+      in_front("tw_terms", "terms", fmt::format("tw_tanh_terms({}, {})", text(scalars), text(scale)));
   return CValue::real(fmt::format("tw_tanh_near({}, {}, {})", text(rest), terms, k_.seen_));
 }
 

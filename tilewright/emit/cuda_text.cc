@@ -159,15 +159,15 @@ __device__ __forceinline__ int tw_seldom(int x) {
       {"tw_tanh_near",
        {},
        R"(// tanh(x) = x q(x² - limit) for |x| < 1/2: relative error below 7e-7.
-struct TanhTerms {
+struct tw_terms {
   float limit, q[4];
 };
-__device__ __forceinline__ TanhTerms tw_tanh_terms() {
+__device__ __forceinline__ tw_terms tw_tanh_terms() {
   return {0.25f, {9.24233812e-1f, -2.75637112e-1f, 9.86013180e-2f, -4.44021682e-2f}};
 }
 // k tanh(c x) for |c x| < 1/2; nothing is near where powers of c leave the range of floats.
-__device__ __forceinline__ TanhTerms tw_tanh_terms(float c, float k) {
-  TanhTerms t = tw_tanh_terms();
+__device__ __forceinline__ tw_terms tw_tanh_terms(float c, float k) {
+  tw_terms t = tw_tanh_terms();
   const float square = c * c;
   float inverse;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(square));
@@ -178,7 +178,7 @@ __device__ __forceinline__ TanhTerms tw_tanh_terms(float c, float k) {
   return t;
 }
 // Bit 31 of `seen` is lost where x lies outside.
-__device__ __forceinline__ float tw_tanh_near(float x, const TanhTerms& t, int& seen) {
+__device__ __forceinline__ float tw_tanh_near(float x, const tw_terms& t, int& seen) {
   const float v = fmaf(x, x, -t.limit);
   seen &= __float_as_int(v);
   return x * fmaf(fmaf(fmaf(t.q[3], v, t.q[2]), v, t.q[1]), v, t.q[0]);
