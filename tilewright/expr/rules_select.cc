@@ -4,11 +4,12 @@
 //   where(a, where(b, x, z), z) = where(a and b, x, z), and the other three places of z
 //   inside x, c and what it implies hold; inside y they do not
 //   where(c, p, false) = c and p for conditions p
-//   where(c, k·x, 0) = k·where(c, x, 0)        for k made of numbers, sizes and params
+//   where(c, k·x, 0) = k·where(c, x, 0)        for k made of numbers, sizes and params that is finite where they are
 //   where(c, k·x, ±inf) = k·where(c, x, ±inf)  for such k > 0
 // Of the two polarities the one is kept whose else branch is -inf, inf, 0 or another number, in this order;
 // else the one whose condition comes first: equations before inequations, inequalities with a positive
 // leading coefficient, `and` before `or`.
+#include <algorithm>
 #include <cmath>
 
 #include "tilewright/expr/canonical.h"
@@ -25,6 +26,17 @@ int rank(Expr e) {
 
 bool is_flag(Expr e) { return facts(e).boolean || e.is_constant(0) || e.is_constant(1); }
 
+/// Finite wherever its symbols are: nothing is divided by what may be 0, nor is its logarithm taken.
+bool finite_with_symbols(Expr e) {
+  if (facts(e).finite || e.is(Op::Symbol)) return true;
+  if (e.is(Op::Pow)) {
+    const auto exponent = e.arg(1).number();
+    if (!(exponent && *exponent > 0) && !provably_positive(e.arg(0))) return false;
+  }
+  if (e.is(Op::Log) && !provably_positive(e.arg(0))) return false;
+  return std::all_of(e.args().begin(), e.args().end(), finite_with_symbols);
+}
+
 /// where(c, x, n) with the factors of x that may stand outside moved there.
 Expr without_factors(Expr c, Expr x, Expr n) {
   const bool zero = n.is_constant(0);
@@ -34,7 +46,7 @@ Expr without_factors(Expr c, Expr x, Expr n) {
   auto [content, base] = x.number() ? std::pair{*Number::of(x), Expr(1)} : primitive(x, zero);
   std::vector<Expr> outside, inside;
   for (Expr f : factors_of(base)) {
-    bool moves = is_uniform(f) && (zero || provably_positive(f)) && !f.number();
+    bool moves = is_uniform(f) && finite_with_symbols(f) && (zero || provably_positive(f)) && !f.number();
     (moves ? outside : inside).push_back(f);
   }
   if (inside.empty() && !zero) return make(Op::Select, {c, x, n});
