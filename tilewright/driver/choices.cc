@@ -107,7 +107,7 @@ std::string choices_text(const CompiledProgram& c, Target plans) {
       "# other{} count as a byte, a kernel's start as {}. The other way would have to save {:g} %. Axes "
       "without a literal size count as {}.\n",
       b.again, b.products, b.narrow_products, b.operations, b.operations == 1 ? "" : "s",
-      amount(b.launch, "B"), 100 * least_saving, nominal_size);
+      amount(b.launch, "B"), 100 * least_saving, nominal_size(plans));
   return text;
 }
 

@@ -92,7 +92,8 @@ class ProgramCompiler {
       return brief_ ? remembered(known(elaborated), part) : attempt(part);
     };
     try {
-      out_.partition = partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules);
+      out_.partition = partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules,
+                                 sixteen_bits());
     } catch (const UserError& e) {
       if (!sections_.fuse.empty()) throw refused_fusion(e);
       give_up(e);
@@ -215,7 +216,7 @@ class ProgramCompiler {
             if (!answer) throw Unknown{};
             return *answer;
           },
-          *start);
+          *start, sixteen_bits());
       for (const Part& part : c.partition.parts) kernel(part.program);
       c.workspaces = plan_workspaces(c.program, c.partition);
       return c;
@@ -225,6 +226,9 @@ class ProgramCompiler {
       return std::nullopt;  // said again by the search
     }
   }
+
+  /// GPUs multiply matrices of 16-bit elements.
+  bool sixteen_bits() const { return plan_target(options_) == Target::Cuda; }
 
   Attempt remembered(Attempts& known, const Program& part) {
     if (auto answer = known.find(part)) return *answer;

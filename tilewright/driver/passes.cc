@@ -77,8 +77,8 @@ void fit_task(Compilation& c) {
   }
 }
 
-/// What a resident plan may hold: a share of the memory of a task on a CPU that its caches keep, or the shared memory of a GPU.
-constexpr int64_t kHeldOnCpu = 1 << 20;
+/// What a resident plan may hold: a share of the memory of a task on a CPU that its caches keep; of the registers of a GPU's core what leaves room for a second block.
+constexpr int64_t kHeldOnCpu = 1 << 20, kHeldOnGpu = 96 << 10;
 constexpr int64_t kLongestHeldOnCpu = 4096, kLongestHeld = 8192;
 
 /// A stream that is read in several passes may be held on chip whole and read once instead: a plan for sizes up to what is held, in front of the others, if it costs
@@ -104,7 +104,7 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
   try {
     check_plan(c.elaborated, c.derivation, plan);
     TileProgram t = lower(c, plan);
-    const int64_t room = target == Target::Cpu ? kHeldOnCpu : c.gpu.shared_bytes;
+    const int64_t room = target == Target::Cpu ? kHeldOnCpu : kHeldOnGpu;
     const auto needed = [&] {
       int64_t most = 0;
       for (const TileKernel& k : t.kernels) {
@@ -154,7 +154,7 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
   c.plans = timed("plan", &c.times,
                   [&] { return default_plans(c.elaborated, c.derivation, plan_target(o), c.gpu); });
   TW_CHECK(!c.plans.empty(), "no default plan");
-  if (brief) c.plans = {c.plans[nominal_plan(c.elaborated, c.plans)]};
+  if (brief) c.plans = {c.plans[nominal_plan(c.elaborated, plan_target(o), c.plans)]};
   const bool host_steps = o.host_steps && o.target != Target::Cuda;
   if (masks_read_arrays(c.derivation))
     for (GuardedPlan& g : c.plans)

@@ -13,13 +13,13 @@
 namespace tilewright {
 
 Balance balance_of(Target plans) {
-  constexpr Balance cpu{0.3, 8, 8, 1, 250e3}, gpu{0.4, 200, 14, 7, 20e6};
+  constexpr Balance cpu{0.3, 8, 8, 1, 250e3}, gpu{0.4, 200, 14, 4, 20e6};
   return plans == Target::Cpu ? cpu : gpu;
 }
 
-Sizes nominal_sizes(const std::vector<Axis>& axes, Sizes sizes) {
+Sizes nominal_sizes(const std::vector<Axis>& axes, Target plans, Sizes sizes) {
   for (const Axis& a : axes)
-    if (!a.size && !sizes.count(a.index.size())) sizes[a.index.size()] = nominal_size;
+    if (!a.size && !sizes.count(a.index.size())) sizes[a.index.size()] = nominal_size(plans);
   // Sizes computed from others, in whatever order they are declared.
   for (size_t round = 0; round < axes.size(); ++round)
     for (const Axis& a : axes) {
@@ -31,8 +31,8 @@ Sizes nominal_sizes(const std::vector<Axis>& axes, Sizes sizes) {
   return sizes;
 }
 
-size_t nominal_plan(const Program& elaborated, const std::vector<GuardedPlan>& plans) {
-  const Sizes sizes = nominal_sizes(elaborated.axes);
+size_t nominal_plan(const Program& elaborated, Target target, const std::vector<GuardedPlan>& plans) {
+  const Sizes sizes = nominal_sizes(elaborated.axes, target);
   size_t chosen = 0;
   while (chosen + 1 < plans.size() && !plans[chosen].when.admits(sizes)) ++chosen;
   return chosen;
@@ -181,13 +181,13 @@ class Count {
 
 Price price_of(const Compilation& c, Target plans) {
   const Balance balance = balance_of(plans);
-  const TileProgram& t = c.tiles.at(nominal_plan(c.elaborated, c.plans));
-  const Sizes sizes = nominal_sizes(t.axes, nominal_sizes(c.elaborated.axes));
+  const TileProgram& t = c.tiles.at(nominal_plan(c.elaborated, plans, c.plans));
+  const Sizes sizes = nominal_sizes(t.axes, plans, nominal_sizes(c.elaborated.axes, plans));
 
   std::map<Sym, int64_t> values(sizes.begin(), sizes.end());
   for (const Param& q : c.elaborated.params) {
     const auto given = q.value ? q.value.number() : std::nullopt;
-    values[q.sym] = given ? int64_t(*given) : nominal_size;
+    values[q.sym] = given ? int64_t(*given) : nominal_size(plans);
   }
   for (const TileKernel& k : t.kernels)
     for (const ChunkTable& table : k.chunk_tables) {

@@ -4,13 +4,13 @@
 
 namespace tilewright {
 
-/// The length that an axis counts as where its size is not literal: the choice of kernels is made once for all sizes.
-constexpr int64_t nominal_size = 1024;
+/// The length that an axis counts as where its size is not literal: the choice of kernels is made once for all sizes. A GPU is full from longer ones on.
+constexpr int64_t nominal_size(Target plans) { return plans == Target::Cuda ? 2048 : 1024; }
 
 /// `sizes`, with that length for every axis without a literal size that it lacks, and what follows for computed sizes.
-Sizes nominal_sizes(const std::vector<Axis>& axes, Sizes sizes = {});
+Sizes nominal_sizes(const std::vector<Axis>& axes, Target plans, Sizes sizes = {});
 /// Of plans with conditions the first that admits nominal sizes, else the last.
-size_t nominal_plan(const Program& elaborated, const std::vector<GuardedPlan>& plans);
+size_t nominal_plan(const Program& elaborated, Target target, const std::vector<GuardedPlan>& plans);
 
 /// What a machine does in the time in which a byte crosses its memory; docs/schedule.md says where the numbers come from.
 struct Balance {

@@ -29,7 +29,7 @@ bool mapped(const Compilation& c, const CompileOptions& o, const Plan& plan) {
 Sizes all_sizes(const CompiledProgram& c, const std::map<std::string, int64_t>& sizes) {
   Sizes all;
   for (const auto& [name, n] : sizes) all[c.program.axis(name)->index.size()] = n;
-  all = nominal_sizes(c.program.axes, all);
+  all = nominal_sizes(c.program.axes, Target::Cpu, all);
   for (const Compilation& kernel : c.kernels) bind_added_axes(kernel.program.axes, all);
   return all;
 }

@@ -114,8 +114,10 @@ class CudaKernel {
   void reduce_to_local(const ReduceOp& o, Lines& out);  ///< the threads of the role share the results
   bool copies_words(const MapOp& o) const;  ///< pairs as they lie in shared memory to packed registers
   void copy_words(const MapOp& o, Lines& out);
-  void exchange(const ReduceOp& o, const std::string& partial, const Nest& nest,
-                Lines& out);  ///< among threads
+  /// A partial result among threads: by shuffles, and what warps give one another through shared memory: written in `out`, read in `behind`, with
+  /// barriers of the returned scope in between and at the end.
+  std::optional<Scope> exchange(const ReduceOp& o, const std::string& partial, const Nest& nest, Lines& out,
+                                Lines& behind);
   std::string combine(Reducer r, const std::string& a, const std::string& b);
   /// What a reduction takes in; `wide`: computed in f64.
   std::string term(const ReduceOp& o, CudaPrinter& printer, bool wide);

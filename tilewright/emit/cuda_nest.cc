@@ -484,6 +484,23 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
     out.close();
   }
   front_ = nullptr;
+  // Partial results that warps exchange through shared memory are all written between two barriers, then all read.
+  struct Exchanged {
+    const Partial* partial;
+    Scope scope;
+    Lines read;
+  };
+  std::vector<Exchanged> exchanged;
+  const auto each = [&](const Partial& p) {
+    out.line("#pragma unroll");
+    out.open(fmt::format("for (int k = 0; k < {}; ++k)", p.elements));
+  };
+  const auto take = [&](const Partial& p) {
+    const std::string place = fmt::format("{}[k]", names_.of(p.op->buffer));
+    out.line(
+        fmt::format("{} = {};", place, p.op->accumulate ? combine(p.op->reducer, place, "total") : "total"));
+    out.close();
+  };
   for (const Partial& p : partials) {
     std::vector<std::string> terms;
     for (int64_t k = 0; k < p.each; ++k)
@@ -496,14 +513,27 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
       if (terms.size() % 2) half.push_back(terms.back());
       terms = half;
     }
-    out.line("#pragma unroll");
-    out.open(fmt::format("for (int k = 0; k < {}; ++k)", p.elements));
+    each(p);
     out.line(fmt::format("{} total = {};", element_type(buffer(p.op->buffer).dtype), terms[0]));
-    exchange(*p.op, "total", nest, out);
-    const std::string place = fmt::format("{}[k]", names_.of(p.op->buffer));
-    out.line(
-        fmt::format("{} = {};", place, p.op->accumulate ? combine(p.op->reducer, place, "total") : "total"));
-    out.close();
+    Lines read;
+    if (const std::optional<Scope> scope = exchange(*p.op, "total", nest, out, read)) {
+      out.close();
+      exchanged.push_back({&p, *scope, std::move(read)});
+    } else {
+      take(p);
+    }
+  }
+  for (size_t from = 0, next; from < exchanged.size(); from = next) {
+    const Scope scope = exchanged[from].scope;
+    barrier(0, scope, out);
+    for (next = from; next < exchanged.size() && exchanged[next].scope == scope; ++next) {
+      const Partial& p = *exchanged[next].partial;
+      each(p);
+      out.line(fmt::format("{} total;", element_type(buffer(p.op->buffer).dtype)));
+      out.append(exchanged[next].read);
+      take(p);
+    }
+    barrier(0, scope, out);
   }
   out.close();
   nest_ = nullptr;

@@ -52,8 +52,9 @@ std::string CudaKernel::identity_text(Reducer r, DType t) {
   }
 }
 
-void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const Nest& nest, Lines& out) {
-  if (o.across == Scope::Thread) return;
+std::optional<Scope> CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const Nest& nest,
+                                          Lines& out, Lines& behind) {
+  if (o.across == Scope::Thread) return {};
   const Buffer& target = buffer(o.buffer);
   std::vector<Digit> digits;
   if (o.axes.empty()) {
@@ -78,15 +79,16 @@ void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const N
     }
     if (extent > 1) warps.emplace_back(extent, stride / warp_size);
   }
-  if (o.across == Scope::Warp || warps.empty()) return;
+  if (o.across == Scope::Warp || warps.empty()) return {};
   const Buffer& scratch = buffer(o.scratch);
   const int64_t elements = target.layout.elements();
   const bool lanes = std::any_of(
       target.layout.digits().begin(), target.layout.digits().end(),
       [](const Digit& d) { return d.axis >= 0 && d.to == Digit::To::Owner && d.stride < warp_size; });
   const std::string name = names_.fresh("exchange");
-  out.line(fmt::format("{0}* const {1} = ({0}*)(local + {2});", storage_type(scratch.dtype), name,
-                       kernel_.local_offset(o.scratch)));
+  for (Lines* lines : {&out, &behind})
+    lines->line(fmt::format("{0}* const {1} = ({0}*)(local + {2});", storage_type(scratch.dtype), name,
+                            kernel_.local_offset(o.scratch)));
   auto place = [&](const std::string& w) {
     const std::string row = fmt::format("({}) * {} + k", w, elements);
     return lanes ? fmt::format("{}[({}) * 32 + lane]", name, row) : fmt::format("{}[{}]", name, row);
@@ -94,7 +96,6 @@ void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const N
   const Scope scope = o.across == Scope::Group ? Scope::Group : Scope::Role;
   const std::string value = bytes(scratch.dtype) < 4 ? store_value(scratch.dtype, partial) : partial;
   out.line(fmt::format("{}{} = {};", lanes ? "" : "if (lane == 0) ", place("warp"), value));
-  barrier(0, scope, out);
   std::string base = "warp";
   for (auto& [extent, stride] : warps) {
     std::string digit = stride == 1 ? "warp" : quotient("warp", stride);
@@ -111,7 +112,7 @@ void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const N
     for (size_t k = 0; k < warps.size(); ++k) offset += at[k] * warps[k].second;
     const std::string from =
         load_value(scratch.dtype, place(join_sum({base, offset ? std::to_string(offset) : "0"})));
-    out.line(fmt::format("{} = {};", partial, first ? from : combine(o.reducer, partial, from)));
+    behind.line(fmt::format("{} = {};", partial, first ? from : combine(o.reducer, partial, from)));
     first = false;
     more = false;
     for (size_t k = 0; k < warps.size(); ++k) {
@@ -122,7 +123,7 @@ void CudaKernel::exchange(const ReduceOp& o, const std::string& partial, const N
       at[k] = 0;
     }
   }
-  barrier(0, scope, out);
+  return scope;
 }
 
 std::pair<Nest, bool> CudaKernel::nest_of_reduction(const ReduceOp& o) {

@@ -339,6 +339,42 @@ class Bounder {
     return {};
   }
 
+  struct Normalised {
+    Expr value;   ///< among the factors
+    double most;  ///< of its magnitude times the root
+  };
+  /// |u|·(k·Σ u² + rest)^(-1/2) <= k^(-1/2) for rest >= 0: the sum holds the square of each of its elements.
+  std::optional<Normalised> normalised(Expr root, const std::vector<Expr>& factors) const {
+    if (!root.is(Op::Pow) || root.arg(1).rational() != Rational(-1, 2)) return {};
+    const std::vector<Expr> terms = canonical::terms_of(root.arg(0));
+    for (Expr t : terms) {
+      double k = 1;
+      Expr squares;
+      for (Expr f : canonical::factors_of(t)) {
+        if (auto n = f.number()) k *= *n;
+        else if (!squares && f.is(Op::Reduce) && f->reducer == Reducer::Sum) squares = f;
+        else k = 0;
+      }
+      if (!squares || !(k > 0) || !squares.arg(0).is(Op::Pow) || !squares.arg(0).arg(1).is_constant(2)) continue;
+      if (!std::all_of(terms.begin(), terms.end(), [&](Expr x) { return x == t || provably_nonnegative(x); }))
+        continue;
+      for (Expr u : factors)
+        if (is_element(u, squares.arg(0).arg(0), squares->bound)) return Normalised{u, 1 / std::sqrt(k)};
+    }
+    return {};
+  }
+  /// Is `u` the value of `body` at some element of the axes `bound`?
+  static bool is_element(Expr u, Expr body, const std::vector<Sym>& bound) {
+    Substitution at;
+    for (Sym s : bound)
+      for (Sym a : free_symbols(u))
+        if (a.size() && a.size() == s.size()) {
+          at.emplace_back(s, Expr(a));
+          break;
+        }
+    return at.size() == bound.size() && simplify(substitute(body, at)) == u;
+  }
+
   Interval of_ranged_sum(Expr e) {
     Interval lo = (*this)(e.arg(0)), hi = (*this)(e.arg(1));
     Ranges inner = ranges_;
@@ -380,7 +416,14 @@ class Bounder {
       case Op::Neg: return {-arg(0).hi, -arg(0).lo};
       case Op::Mul: {
         Interval r{1, 1};
-        for (Expr a : e.args()) r = product(r, (*this)(a));
+        std::vector<Expr> factors = e.args();
+        for (Expr root : e.args())
+          if (const std::optional<Normalised> n = normalised(root, factors)) {
+            std::erase(factors, root);
+            std::erase(factors, n->value);
+            r = product(r, {-n->most, n->most});
+          }
+        for (Expr a : factors) r = product(r, (*this)(a));
         if (provably_nonnegative(e)) r.lo = std::max(r.lo, 0.0);
         return r;
       }

@@ -1,6 +1,7 @@
 // The search behind plan/partition.h: from kernels that the rules give, one change at a time, to kernels that cost less.
 //
 //   store   a definition, an unnamed reduction or a rounded value that a kernel computes again for blocks of an axis that it lacks gets an array
+//   operand factors of a contraction that a kernel makes again for blocks of an axis that they lack are stored in the 16 bits that its units multiply (operands.cc)
 //   fuse    what is stored is computed where it is read
 //   join    two kernels that stream the same axis, of which one reads what the other stores, are one that computes both
 //
@@ -38,10 +39,11 @@ struct Made {
 };
 
 struct Move {
-  enum class Kind { Store, Name, Fuse, Join } kind;
-  Sym what = {};  ///< Store, Fuse: a definition; Name: the one that `part` stands in
+  enum class Kind { Store, Name, Operand, Fuse, Join } kind;
+  Sym what = {};  ///< Store, Fuse: a definition; Name, Operand: the one that `part` stands in
   Expr part = {};
   size_t a = 0, b = 0;  ///< Join: kernels
+  std::optional<Operand> operand = {};
 };
 
 class Search {
@@ -94,6 +96,9 @@ class Search {
           if (computed_again(g, axes_of(e), reduced_in(e)) && !is_shift(g, {}, e))
             add(all, {Move::Kind::Name, s, e});
       }
+    for (const Group& g : now_.groups)
+      for (const Operand& o : now_.p.operands(g.sinks, g.stream))
+        add(all, {Move::Kind::Operand, o.home, o.value, 0, 0, o});
     for (size_t a = 0; a < now_.groups.size(); ++a)
       for (size_t b = 0; b < now_.groups.size(); ++b)
         if (a != b && now_.groups[a].stream == now_.groups[b].stream && reads(b, a) && !between(a, b) &&
@@ -253,6 +258,10 @@ class Search {
           if (!known.count(s)) made.groups.push_back({{s}, {}, 0});
         break;
       }
+      case Move::Kind::Operand: {
+        made.groups.push_back({made.p.store_operand(*m.operand), {}, 0});
+        break;
+      }
       case Move::Kind::Fuse: {
         made.p.fuse(m.what);
         drop(made, m.what);
@@ -312,6 +321,7 @@ class Search {
     switch (m.kind) {
       case Move::Kind::Fuse: c.kind = Choice::Kind::Stored; break;
       case Move::Kind::Store: c.kind = Choice::Kind::Fused; break;
+      case Move::Kind::Operand:
       case Move::Kind::Name:
         c.kind = Choice::Kind::Fused;
         c.what = fmt::format("{} in {}", to_string(m.part), m.what.name());

@@ -1,5 +1,6 @@
 // Default plans of a GPU by stated rules (docs/schedule.md, "Defaults"); defaults.cc says which axes are blocked.
-//  1. Rows that move are resident up to 1024, then 8192 elements, and streamed in chunks of 4096 beyond, by two groups of threads that load themselves.
+//  1. Rows that move are resident up to 1024, then 8192 elements, and streamed in chunks of 4096 beyond, by two groups of threads that load themselves. Rows of a literal
+//     length are resident as they are, as many to a block as make 2048 elements.
 //  2. Else a block is 128 rows in pieces of 64, one for each of two computing groups, by 64 columns; a third group loads, two stages ahead.
 //  3. A sum of products of 16-bit arrays without points, or with one mean, takes what registers hold of accumulators (unit_tile): 256 rows by 128 columns in four pieces where both operands
 //     are arrays as they are, with chunks of 64 in four stages; else 128 rows by 256 columns, shared among the results, with chunks of 64 in three stages.
@@ -23,6 +24,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows, elements
+constexpr int64_t kRowsOfBlock = 2048;                // elements of short rows that share a block: a vector for each thread
 constexpr int64_t kRowChunk = 4096;
 constexpr int64_t kLeastChunk = 16;
 constexpr int64_t kSection =
@@ -177,6 +179,23 @@ std::vector<GuardedPlan> rows_that_move(const DefaultStart& start) {
   plan.computers = 2;
   plan.guard = Guard::Always;
   std::vector<GuardedPlan> plans;
+  const Axis& row = start.program.axis(plan.stream);
+  const int64_t length = row.baked() ? row.size.rational()->num() : 0;
+  if (length > 0 && length <= kLongRow) {  // as long as they are, short ones several to a block
+    GuardedPlan g{{}, plan};
+    g.when.at_most.emplace_back(plan.stream, length);
+    g.plan.chunk = length;
+    g.plan.resident = true;
+    if (!g.plan.group.empty() && g.plan.group.back().block == 1) {
+      Cut& last = g.plan.group.back();
+      while (2 * last.block * length <= kRowsOfBlock) last.block *= 2;
+      last.piece = last.block;
+    }
+    plans.push_back(g);
+    plan.chunk = kRowChunk;
+    plans.push_back(GuardedPlan{{}, plan});
+    return plans;
+  }
   for (int64_t capacity : {kShortRow, kLongRow}) {
     GuardedPlan g{{}, plan};
     g.when.at_most.emplace_back(plan.stream, capacity);

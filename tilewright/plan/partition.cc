@@ -366,8 +366,9 @@ bool Partitioner::split(Sym sink, Expr e) {
 
 }  // namespace parts
 
-Partition partition(const Program& elaborated, const Forced& forced, const Attempting& attempt, Start start) {
-  parts::Shared shared{forced, attempt, {}, {}, {}};
+Partition partition(const Program& elaborated, const Forced& forced, const Attempting& attempt, Start start,
+                    bool sixteen_bits) {
+  parts::Shared shared{forced, attempt, sixteen_bits, {}, {}, {}};
   parts::Partitioner p(elaborated, shared);
   if (start == Start::Rules) {
     p.cut_by_rule();

@@ -104,9 +104,10 @@ struct Forced {
 /// Where the search begins: with what the rules store, or with all outputs in one kernel, which was accepted.
 enum class Start { Rules, OneKernel };
 
-/// The parts of an elaborated program. UserError: the refusal of a part that cannot be cut any further.
+/// The parts of an elaborated program. `sixteen_bits`: the target multiplies matrices of 16-bit elements, so that operands may be stored for it.
+/// UserError: the refusal of a part that cannot be cut any further.
 Partition partition(const Program& elaborated, const Forced& forced, const Attempting& attempt,
-                    Start start = Start::Rules);
+                    Start start = Start::Rules, bool sixteen_bits = false);
 
 /// Definitions of an elaborated program whose value holds a reduction, also through definitions that it reads and that are not
 /// stored.

@@ -16,10 +16,20 @@ struct Group {
   int passes = 0;
 };
 
+/// Factors of a sum, in the value of the definition `home`, that a kernel would make again for each block of an axis, and the type in which they would be stored.
+struct Operand {
+  Sym home;
+  Expr sum;
+  std::vector<Expr> rest;  ///< the other factors
+  Expr value;              ///< the product of those that are made
+  DType type;              ///< f16 or bf16
+};
+
 /// What copies of one partition share: answers that do not depend on the copy, symbols that must be the same in all.
 struct Shared {
   const Forced& forced;
   const Attempting& attempting;
+  bool sixteen_bits;  ///< does the target multiply matrices of 16-bit elements?
   std::map<std::vector<std::pair<Sym, Expr>>, Attempt> attempts;  ///< by what is computed and what is read
   std::map<Sym, StoredArray> arrays;
   JoinedAxes joined;
@@ -57,7 +67,19 @@ class Partitioner {
   /// Gives reductions (or rounded values) inside of a statement names of their own and stores them; false where that cannot be done.
   bool name_apart(Sym home, const std::vector<Expr>& parts);
 
+  /// Operands that a kernel of `sinks` would make again for blocks of an axis other than the streamed one (operands.cc).
+  std::vector<Operand> operands(const std::vector<Sym>& sinks, Sym stream) const;
+  /// Stores one of them, and the factors of its rows where its range is not known to fit. The new definitions that are stored.
+  std::vector<Sym> store_operand(const Operand& o);
+
  private:
+  Expr inlined(Expr e) const;
+  std::optional<DType> array_type(Expr e) const;
+  std::optional<DType> operand_type(Expr sum) const;
+  std::optional<Operand> operand(Sym home, Expr sum, Sym axis, DType type) const;
+  std::vector<Sym> order_of(Expr value) const;
+  Sym define_before(Sym home, const std::string& wish, const std::vector<Sym>& axes, std::optional<DType> type,
+                    Expr value);
   void apply_rule();
   bool visit(Expr e, Sym home, const std::vector<Sym>& around);
   bool computed_again(Expr e, const std::vector<Sym>& around) const;

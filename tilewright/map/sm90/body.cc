@@ -320,14 +320,18 @@ Expr BodyBuilder::exchanged(const Reduce& s, Expr value, const Position& at, Ops
 void BodyBuilder::reduce(const Reduce& s, const Position& at, Ops& out) {
   Expr value = at.masked && s.masked ? s.masked : s.value;
   value = exchanged(s, value, at, out);
-  value = clipped(value, s.axes, at, identity(s.reducer));
-  if (s.reducer == Reducer::Sum && value.rational()) {  // as many times as there are elements
+  // A sum of a number is it as many times as there are elements; a held axis has its size.
+  const auto known = [&](Sym a) {
+    return c_.axis(a).kind == KernelAxis::Kind::Resident || !c_.inside(a, at.masked);
+  };
+  if (s.reducer == Reducer::Sum && value.rational() && std::all_of(s.axes.begin(), s.axes.end(), known)) {
     Expr total = value;
-    for (Sym a : s.axes) total = simplify(total * c_.axis(a).block);
+    for (Sym a : s.axes) total = simplify(total * (c_.inside(a, at.masked) ? Expr(a.size()) : Expr(c_.axis(a).block)));
     if (s.accumulate) total = at_own_axes(s.tile) + total;
     out.push_back({MapOp{s.tile, total, c_.frame(at), {}}, {}});
     return;
   }
+  value = clipped(value, s.axes, at, identity(s.reducer));
   ReduceOp op;
   op.buffer = s.tile;
   op.reducer = s.reducer;

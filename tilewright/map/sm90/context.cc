@@ -81,7 +81,11 @@ Expr Context::inside(Sym index, bool masked) const {
     case KernelAxis::Kind::Part:
       if (!masked) return {};
       return less(Expr(index), a.end ? a.end : Expr(index.size()));
-    case KernelAxis::Kind::Resident: return less(Expr(index), Expr(index.size()));
+    case KernelAxis::Kind::Resident: {
+      const Expr size = program.axis(index).size;
+      const bool filled = size && literal(size, 0) >= extent(index);  // no element of the tile lies outside
+      return filled ? Expr() : less(Expr(index), Expr(index.size()));
+    }
     case KernelAxis::Kind::Whole: return extent(index) > a.block ? less(Expr(index), Expr(a.block)) : Expr();
     case KernelAxis::Kind::Group: return less(Expr(index), Expr(index.size()));
   }
