@@ -34,6 +34,15 @@ TEST_F(ExprInterval, Defaults) {
   within(i, 0, 9, {{i.size(), {1, 10}}});
 }
 
+TEST_F(ExprInterval, NormalisedElements) {
+  const Expr squares = reduce(Reducer::Sum, {j}, u * u);
+  within(simplify(u * make(Op::Rsqrt, {squares / Expr(64) + Expr(1)})), -8, 8);
+  within(simplify(u / sqrt(squares)), -1, 1);
+  within(simplify(3 * u * make(Op::Rsqrt, {squares})), -3, 3);
+  within(simplify(u * make(Op::Rsqrt, {squares - Expr(1)})), -INFINITY, INFINITY);
+  within(simplify(read(T, {i, j}) * make(Op::Rsqrt, {squares})), -INFINITY, INFINITY);
+}
+
 TEST_F(ExprInterval, Functions) {
   within(exp(u), 0, INFINITY);
   within(u * u, 0, INFINITY);

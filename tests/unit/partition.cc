@@ -165,6 +165,68 @@ TEST(PartitionPrice, TheSearchIsBounded) {
   EXPECT_LE(asked, most_attempts + 2);
 }
 
+// ---- operands in 16 bits ----
+
+/// Kernels where one that reads W beside x or gamma costs 10 and any other 1, for a target that multiplies 16-bit elements.
+Partition with_operands(const std::string& text, bool sixteen_bits = true, int* asked = nullptr) {
+  const Program p = elaborate(parsed(text));
+  const Forced forced;
+  const Attempting attempting = [&](const Program& part) {
+    if (asked) ++*asked;
+    const auto reads = [&](const std::string& name) {
+      return std::any_of(part.inputs.begin(), part.inputs.end(),
+                         [&](const Input& in) { return in.sym.name() == name; });
+    };
+    Attempt a;
+    a.stream = part.axis("c")->index;
+    a.price.total = reads("W") && (reads("x") || reads("gamma")) ? 10 : 1;
+    a.price.kernels = 1;
+    return a;
+  };
+  return partition(p, forced, attempting, Start::OneKernel, sixteen_bits);
+}
+
+std::string norm_product(const std::string& type, const std::string& gamma) {
+  return fmt::format(
+      "axis r, n\naxis c = 4096\ninput x[r, c] : {0}\ninput gamma[c] : {0}\ninput W[c, n] : {0}\n"
+      "y[r, n] = sum[c](x * rsqrt(mean[c](x * x) + 1e-5){1} * W)\noutput y\n",
+      type, gamma);
+}
+
+TEST(PartitionOperands, RowsAreScaledWhereTheirRangeIsNotKnown) {
+  const Partition q = with_operands(norm_product("f16", " * gamma"));
+  EXPECT_EQ(described(q), "y_1_scale, y_1_f16(x gamma) y(W y_1_scale y_1_f16)");
+  ASSERT_EQ(q.arrays.size(), 2u);
+  EXPECT_EQ(q.arrays[0].dtype, DType::f32);
+  EXPECT_EQ(q.arrays[1].dtype, DType::f16);
+}
+
+TEST(PartitionOperands, NormalisedRowsFit) {
+  EXPECT_EQ(described(with_operands(norm_product("f16", ""))), "y_1_f16(x) y(W y_1_f16)");
+}
+
+TEST(PartitionOperands, WideRangesTakeNoFactors) {
+  EXPECT_EQ(described(with_operands(norm_product("bf16", " * gamma"))), "y_1_bf16(x gamma) y(W y_1_bf16)");
+}
+
+TEST(PartitionOperands, NothingIsStoredForProductsOfWideElements) {
+  EXPECT_EQ(described(with_operands(norm_product("f32", " * gamma"))), "y(x gamma W)");
+  EXPECT_EQ(described(with_operands(norm_product("f16", " * gamma"), false)), "y(x gamma W)");
+}
+
+TEST(PartitionOperands, ArraysAreReadAsTheyAre) {
+  int asked = 0;
+  with_operands("axis r, n, c\ninput x[r, c] : f16\ninput W[c, n] : f16\ny[r, n] = sum[c](2 * x * W)\noutput y\n",
+                true, &asked);
+  EXPECT_EQ(asked, 0);
+}
+
+TEST(PartitionOperands, AnAxisThatIsHeldWholeMakesNothingAgain) {
+  std::string text = norm_product("f16", " * gamma");
+  text.replace(text.find("axis r, n\n"), 10, "axis r\naxis n = 64\n");
+  EXPECT_EQ(described(with_operands(text)), "y(x gamma W)");
+}
+
 /// Blocks, and with them prices, follow the vectors of the machine: these tests are about one.
 struct NarrowVectors {
   NarrowVectors() { setenv("TILEWRIGHT_CPU_ISA", "portable", 1); }

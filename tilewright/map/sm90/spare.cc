@@ -120,7 +120,7 @@ void scale(Stmt& s, Expr tile, Expr factor) {
     for (Stmt& x : w->body) scale(x, tile, factor);
 }
 
-/// S = S·(r·t), then one use of S·constant: r goes there.
+/// S = S·(r·t) or S·r, then one use of S·constant: r goes there.
 void move_row_factors(Context& c, Body& body) {
   for (size_t k = 0; k < body.size(); ++k) {
     if (auto* loop = std::get_if<Loop>(&body[k].node)) move_row_factors(c, loop->body);
@@ -139,7 +139,7 @@ void move_row_factors(Context& c, Body& body) {
       else
         rest.push_back(f);
     }
-    if (!row || rest.size() < 2 || std::count(rest.begin(), rest.end(), tile) != 1) continue;
+    if (!row || std::count(rest.begin(), rest.end(), tile) != 1) continue;
     // Later reads of it in this chunk, none of which is a product or a condition; nothing writes it or the factor.
     int uses = 0;
     bool free = true;
@@ -167,6 +167,7 @@ void move_row_factors(Context& c, Body& body) {
     if (!free || before || uses != 1) continue;
     m->value = product_of_all(rest);
     for (size_t n = k + 1; n < body.size(); ++n) scale(body[n], tile, row);
+    if (rest.size() == 1) body.erase(body.begin() + long(k--));  // the tile as it is
   }
 }
 
