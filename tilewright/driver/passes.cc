@@ -81,13 +81,17 @@ void fit_task(Compilation& c) {
 constexpr int64_t kHeldOnCpu = 1 << 20, kHeldOnGpu = 96 << 10;
 constexpr int64_t kLongestHeldOnCpu = 4096, kLongestHeld = 8192;
 
-/// A stream that is read in several passes may be held on chip whole and read once instead: a plan for sizes up to what is held, in front of the others, if it costs
+/// A stream that is read several times may be held on chip whole and read once instead: a plan for sizes up to what is held, in front of the others, if it costs
 /// less by the price of driver/price.h.
 void offer_resident(Compilation& c, const CompileOptions& o) {
   const Plan streamed = c.plans.back().plan;
-  if (c.derivation.passes.size() < 2 || streamed.resident || c.plans.front().plan.resident) return;
-  const Axis& axis = c.elaborated.axis(streamed.stream);
   const Target target = plan_target(o);
+  const Axis& axis = c.elaborated.axis(streamed.stream);
+  // An output along the stream reads what a pass read before it; on a CPU it finds that in a cache.
+  const std::vector<CascadeOutput>& outputs = c.derivation.cascade.outputs;
+  const bool output = target != Target::Cpu && axis.baked() &&
+                      std::any_of(outputs.begin(), outputs.end(), [](const CascadeOutput& x) { return x.along_stream; });
+  if (c.derivation.passes.size() + output < 2 || streamed.resident || c.plans.front().plan.resident) return;
   const int64_t longest = target == Target::Cpu ? kLongestHeldOnCpu : kLongestHeld;
   const int64_t fewest = target == Target::Cpu ? std::max(1, this_cpu().vector.bytes / 4) : 1;  // rows: lanes
   GuardedPlan held{{}, streamed};
@@ -130,7 +134,8 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
     return;  // it cannot be held
   }
   const Price one = price_of(other, target), several = price_of(as_is, target);
-  const bool taken = one.total < (1 - least_saving) * several.total;
+  // Blocks of few rows keep more cores busy than blocks that read again, which the price does not say.
+  const bool taken = one.total < (output ? 1 : 1 - least_saving) * several.total;
   c.choices.push_back({taken ? Choice::Kind::Held : Choice::Kind::Read,
                        plan.stream.name(),
                        {},

@@ -43,7 +43,7 @@ struct Move {
   Sym what = {};  ///< Store, Fuse: a definition; Name, Operand: the one that `part` stands in
   Expr part = {};
   size_t a = 0, b = 0;  ///< Join: kernels
-  std::optional<Operand> operand = {};
+  std::vector<Operand> readers = {};  ///< Operand: the sums that have it
 };
 
 class Search {
@@ -81,6 +81,20 @@ class Search {
 
   std::vector<Move> moves() {
     std::vector<Move> all;
+    // What saves most comes first, since a search is bounded.
+    std::vector<Operand> operands;
+    for (const Group& g : now_.groups)
+      for (const Operand& o : now_.p.operands(g.sinks, g.stream))
+        if (std::none_of(operands.begin(), operands.end(), [&](const Operand& x) {
+              return x.home == o.home && x.sum == o.sum && x.value == o.value;
+            }))
+          operands.push_back(o);
+    for (const Operand& o : operands) {
+      Move m{Move::Kind::Operand, o.home, o.value};
+      for (const Operand& x : operands)
+        if (x.value == o.value && x.type == o.type && x.sum->bound == o.sum->bound) m.readers.push_back(x);
+      add(all, m);
+    }
     for (Sym s : now_.p.stored())
       if (!now_.p.is_stored_by_force(s)) all.push_back({Move::Kind::Fuse, s});
     const std::vector<Sym> holding = holding_reductions(now_.p.program(), now_.p.stored());
@@ -96,9 +110,6 @@ class Search {
           if (computed_again(g, axes_of(e), reduced_in(e)) && !is_shift(g, {}, e))
             add(all, {Move::Kind::Name, s, e});
       }
-    for (const Group& g : now_.groups)
-      for (const Operand& o : now_.p.operands(g.sinks, g.stream))
-        add(all, {Move::Kind::Operand, o.home, o.value, 0, 0, o});
     for (size_t a = 0; a < now_.groups.size(); ++a)
       for (size_t b = 0; b < now_.groups.size(); ++b)
         if (a != b && now_.groups[a].stream == now_.groups[b].stream && reads(b, a) && !between(a, b) &&
@@ -259,7 +270,7 @@ class Search {
         break;
       }
       case Move::Kind::Operand: {
-        made.groups.push_back({made.p.store_operand(*m.operand), {}, 0});
+        made.groups.push_back({made.p.store_operand(m.readers), {}, 0});
         break;
       }
       case Move::Kind::Fuse: {

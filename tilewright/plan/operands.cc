@@ -1,8 +1,9 @@
 // Operands of contractions that every block of an axis would make again: x·γ/rms for each block of columns, normalised keys for each block of queries. Made once by a
 // kernel of their own, they are stored in the 16 bits that matrix units multiply, so that the contraction reads both factors as they lie in memory.
 //
-// What fits the range of the type is rounded to it. Otherwise each row along the contracted axes is scaled so that its largest element is 2^15, and what is summed is
-// divided by the row's factor: Σ F·W = Σ h·W / s with s = 2^15 / max |F|, h = F·s. Infinities and NaN stay what they are.
+// What fits the range of the type is rounded to it. Otherwise each row along the contracted axes is scaled so that its elements reach up to 2^15, and what is summed is
+// divided by the row's factor: Σ F·W = Σ h·W / s with s = 2^15 / max |F|, h = F·s. Where part of F has a known bound (a normalised row), the bound times the largest of
+// the other factors (of γ) stands for the maximum. Infinities and NaN stay what they are.
 #include <algorithm>
 #include <cmath>
 
@@ -56,6 +57,25 @@ bool fits(Expr e, DType t) {
   const Interval range = bounds(simplify(e));
   constexpr double largest = 65504;
   return range.lo >= -largest && range.hi <= largest;
+}
+
+/// A bound of the magnitude of `e` (all definitions inlined) along the axes `summed`: known for the factors that have all of `rows`, times the largest of the others.
+/// Null where that is not known.
+Expr bound_by_factors(Expr e, const std::vector<Sym>& rows, const std::vector<Sym>& summed) {
+  std::vector<Expr> known, others;
+  for (Expr f : factors_of(e)) {
+    const bool all = std::all_of(rows.begin(), rows.end(), [&](Sym s) { return depends_on(f, s); });
+    (all ? known : others).push_back(f);
+  }
+  if (known.empty() || others.empty()) return {};
+  const Interval range = bounds(simplify(product_of(known)));
+  const double most = std::max(-range.lo, range.hi);
+  if (!std::isfinite(most)) return {};
+  const Expr rest = make(Op::Abs, {product_of(others)});
+  std::vector<Sym> along;
+  for (Sym s : summed)
+    if (depends_on(rest, s)) along.push_back(s);
+  return Expr::real(most) * (along.empty() ? rest : reduce(Reducer::Max, along, rest));
 }
 
 }  // namespace
@@ -147,7 +167,7 @@ std::vector<Operand> Partitioner::operands(const std::vector<Sym>& sinks, Sym st
           if (whole(a) || (stream && a.size() == stream.size())) continue;
           const std::optional<Operand> o = operand(s, e, a, *type);
           const bool known = o && std::any_of(found.begin(), found.end(), [&](const Operand& x) {
-            return x.home == o->home && x.value == o->value;
+            return x.home == o->home && x.sum == o->sum && x.value == o->value;
           });
           if (o && !known) found.push_back(*o);
         }
@@ -193,55 +213,66 @@ Sym Partitioner::define_before(Sym home, const std::string& wish, const std::vec
   return sym;
 }
 
-std::vector<Sym> Partitioner::store_operand(const Operand& o) {
+std::vector<Sym> Partitioner::store_operand(const std::vector<Operand>& readers) {
+  const auto at = [&](Sym s) {
+    return std::find_if(p_.definitions.begin(), p_.definitions.end(),
+                        [&](const Definition& d) { return d.sym == s; });
+  };
+  const Operand& o = *std::min_element(readers.begin(), readers.end(), [&](const Operand& a, const Operand& b) {
+    return at(a.home) < at(b.home);
+  });
   const std::vector<Sym> axes = order_of(o.value);
-  std::vector<Expr> own, here, own_rows, here_rows;  // indices as declared, and as the sum has them
+  const std::vector<Sym> here = indices_of(o.value);
+  const auto is_summed = [&](Sym a) {
+    return std::any_of(o.sum->bound.begin(), o.sum->bound.end(),
+                       [&](Sym s) { return s.size() == a.size(); });
+  };
+  /// Indices along `axes` as `all` has them.
+  const auto named_in = [](const std::vector<Sym>& along, const std::vector<Sym>& all) {
+    std::vector<Expr> found;
+    for (Sym a : along)
+      found.emplace_back(
+          *std::find_if(all.begin(), all.end(), [&](Sym x) { return x.size() == a.size(); }));
+    return found;
+  };
   std::vector<Sym> rows, summed;
   Substitution renamed;
   for (Sym a : axes) {
-    const std::vector<Sym> all = indices_of(o.value);
-    const Sym s = *std::find_if(all.begin(), all.end(), [&](Sym x) { return x.size() == a.size(); });
-    if (s != a) renamed.emplace_back(s, Expr(a));
-    own.emplace_back(a);
-    here.emplace_back(s);
-    if (contains(o.sum->bound, s)) {
-      summed.push_back(a);
-    } else {
-      rows.push_back(a);
-      own_rows.emplace_back(a);
-      here_rows.emplace_back(s);
-    }
+    (is_summed(a) ? summed : rows).push_back(a);
+    for (Sym s : here)
+      if (s.size() == a.size() && s != a) renamed.emplace_back(s, Expr(a));
   }
   Expr value = renamed.empty() ? o.value : substitute(o.value, renamed);
-  const bool named = value.is(Op::Read) && value.args() == own && p_.definition(value->sym);
+  const bool named = value.is(Op::Read) && value.args() == named_in(axes, axes) && p_.definition(value->sym);
   const std::string name = named ? value->sym.name() : o.home.name() + "_1";
-  std::vector<Sym> made;
-  const auto keep = [&](Sym s) {
-    store(s);
-    made.push_back(s);
-    return s;
-  };
-  std::vector<Expr> factors = o.rest;
-  Expr sum;
   const std::string narrow = fmt::format("{}_{}", name, tilewright::name(o.type));
+  Sym factor, stored;
+  std::vector<Sym> made;
   if (fits(inlined(value), o.type)) {
-    factors.push_back(read(keep(define_before(o.home, narrow, axes, o.type, value)), here));
-    sum = reduce(Reducer::Sum, o.sum->bound, product_of(factors));
+    stored = define_before(o.home, narrow, axes, o.type, value);
+    made = {stored};
   } else {
-    if (!named) value = read(define_before(o.home, name, axes, {}, value), own);
-    const Expr most = reduce(Reducer::Max, summed, make(Op::Abs, {value}));
+    Expr most = bound_by_factors(inlined(value), rows, summed);
+    if (!named) value = read(define_before(o.home, name, axes, {}, value), named_in(axes, axes));
+    if (!most) most = reduce(Reducer::Max, summed, make(Op::Abs, {value}));
     // Neither 0 nor an infinity as the largest element makes a factor that is one.
     const Expr scale = min(max(Expr(32768) / most, Expr::real(1e-34)), Expr::real(1e30));
-    const Sym factor = keep(define_before(o.home, name + "_scale", rows, {}, scale));
-    const Sym stored = define_before(o.home, narrow, axes, o.type, value * read(factor, own_rows));
-    factors.push_back(read(keep(stored), here));
-    sum = reduce(Reducer::Sum, o.sum->bound, product_of(factors)) / read(factor, here_rows);
+    factor = define_before(o.home, name + "_scale", rows, {}, scale);
+    stored = define_before(o.home, narrow, axes, o.type, value * read(factor, named_in(rows, axes)));
+    made = {factor, stored};
   }
-  if (const Span span = p_.span_of(o.sum)) p_.spans.emplace(sum, span);
-  const auto home = std::find_if(p_.definitions.begin(), p_.definitions.end(),
-                                 [&](const Definition& d) { return d.sym == o.home; });
-  home->value = rewrite(home->value, [&](Expr x) { return x == o.sum ? sum : x; });
-  changed_.insert(o.home);
+  for (Sym s : made) store(s);
+  for (const Operand& reader : readers) {
+    const std::vector<Sym> own = indices_of(reader.value);
+    std::vector<Expr> factors = reader.rest;
+    factors.push_back(read(stored, named_in(axes, own)));
+    Expr sum = reduce(Reducer::Sum, reader.sum->bound, product_of(factors));
+    if (factor) sum = sum / read(factor, named_in(rows, own));
+    if (const Span span = p_.span_of(reader.sum)) p_.spans.emplace(sum, span);
+    const auto home = at(reader.home);
+    home->value = rewrite(home->value, [&](Expr x) { return x == reader.sum ? sum : x; });
+    changed_.insert(reader.home);
+  }
   return made;
 }
 

@@ -69,8 +69,8 @@ class Partitioner {
 
   /// Operands that a kernel of `sinks` would make again for blocks of an axis other than the streamed one (operands.cc).
   std::vector<Operand> operands(const std::vector<Sym>& sinks, Sym stream) const;
-  /// Stores one of them, and the factors of its rows where its range is not known to fit. The new definitions that are stored.
-  std::vector<Sym> store_operand(const Operand& o);
+  /// Stores what several sums have as an operand, and the factors of its rows where its range is not known to fit. The new definitions that are stored.
+  std::vector<Sym> store_operand(const std::vector<Operand>& readers);
 
  private:
   Expr inlined(Expr e) const;
