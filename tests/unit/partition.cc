@@ -216,8 +216,9 @@ TEST(PartitionOperands, NothingIsStoredForProductsOfWideElements) {
 
 TEST(PartitionOperands, ArraysAreReadAsTheyAre) {
   int asked = 0;
-  with_operands("axis r, n, c\ninput x[r, c] : f16\ninput W[c, n] : f16\ny[r, n] = sum[c](2 * x * W)\noutput y\n",
-                true, &asked);
+  with_operands(
+      "axis r, n, c\ninput x[r, c] : f16\ninput W[c, n] : f16\ny[r, n] = sum[c](2 * x * W)\noutput y\n", true,
+      &asked);
   EXPECT_EQ(asked, 0);
 }
 

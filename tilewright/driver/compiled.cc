@@ -92,8 +92,8 @@ class ProgramCompiler {
       return brief_ ? remembered(known(elaborated), part) : attempt(part);
     };
     try {
-      out_.partition = partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules,
-                                 sixteen_bits());
+      out_.partition =
+          partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules, sixteen_bits());
     } catch (const UserError& e) {
       if (!sections_.fuse.empty()) throw refused_fusion(e);
       give_up(e);

@@ -89,8 +89,9 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
   const Axis& axis = c.elaborated.axis(streamed.stream);
   // An output along the stream reads what a pass read before it; on a CPU it finds that in a cache.
   const std::vector<CascadeOutput>& outputs = c.derivation.cascade.outputs;
-  const bool output = target != Target::Cpu && axis.baked() &&
-                      std::any_of(outputs.begin(), outputs.end(), [](const CascadeOutput& x) { return x.along_stream; });
+  const bool output =
+      target != Target::Cpu && axis.baked() &&
+      std::any_of(outputs.begin(), outputs.end(), [](const CascadeOutput& x) { return x.along_stream; });
   if (c.derivation.passes.size() + output < 2 || streamed.resident || c.plans.front().plan.resident) return;
   const int64_t longest = target == Target::Cpu ? kLongestHeldOnCpu : kLongestHeld;
   const int64_t fewest = target == Target::Cpu ? std::max(1, this_cpu().vector.bytes / 4) : 1;  // rows: lanes

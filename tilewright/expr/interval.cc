@@ -351,11 +351,15 @@ class Bounder {
       double k = 1;
       Expr squares;
       for (Expr f : canonical::factors_of(t)) {
-        if (auto n = f.number()) k *= *n;
-        else if (!squares && f.is(Op::Reduce) && f->reducer == Reducer::Sum) squares = f;
-        else k = 0;
+        if (auto n = f.number())
+          k *= *n;
+        else if (!squares && f.is(Op::Reduce) && f->reducer == Reducer::Sum)
+          squares = f;
+        else
+          k = 0;
       }
-      if (!squares || !(k > 0) || !squares.arg(0).is(Op::Pow) || !squares.arg(0).arg(1).is_constant(2)) continue;
+      if (!squares || !(k > 0) || !squares.arg(0).is(Op::Pow) || !squares.arg(0).arg(1).is_constant(2))
+        continue;
       if (!std::all_of(terms.begin(), terms.end(), [&](Expr x) { return x == t || provably_nonnegative(x); }))
         continue;
       for (Expr u : factors)

@@ -42,7 +42,7 @@ struct Move {
   enum class Kind { Store, Name, Operand, Fuse, Join } kind;
   Sym what = {};  ///< Store, Fuse: a definition; Name, Operand: the one that `part` stands in
   Expr part = {};
-  size_t a = 0, b = 0;  ///< Join: kernels
+  size_t a = 0, b = 0;                ///< Join: kernels
   std::vector<Operand> readers = {};  ///< Operand: the sums that have it
 };
 

@@ -24,7 +24,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident rows, elements
-constexpr int64_t kRowsOfBlock = 2048;                // elements of short rows that share a block: a vector for each thread
+constexpr int64_t kRowsOfBlock = 2048;  // elements of short rows that share a block: a vector for each thread
 constexpr int64_t kRowChunk = 4096;
 constexpr int64_t kLeastChunk = 16;
 constexpr int64_t kSection =

@@ -134,8 +134,8 @@ std::optional<Operand> Partitioner::operand(Sym home, Expr sum, Sym axis, DType 
   each_node(whole, seen, [&](Expr x) {
     if (!x.is(Op::Reduce)) return;
     reduces = true;
-    again = again && std::none_of(x->bound.begin(), x->bound.end(),
-                                  [&](Sym s) { return s.size() == axis.size(); });
+    again = again &&
+            std::none_of(x->bound.begin(), x->bound.end(), [&](Sym s) { return s.size() == axis.size(); });
   });
   std::vector<Expr> along;
   for (Expr f : factors_of(whole))
@@ -167,8 +167,8 @@ std::vector<Operand> Partitioner::operands(const std::vector<Sym>& sinks, Sym st
           if (whole(a) || (stream && a.size() == stream.size())) continue;
           const std::optional<Operand> o = operand(s, e, a, *type);
           const bool known = o && std::any_of(found.begin(), found.end(), [&](const Operand& x) {
-            return x.home == o->home && x.sum == o->sum && x.value == o->value;
-          });
+                               return x.home == o->home && x.sum == o->sum && x.value == o->value;
+                             });
           if (o && !known) found.push_back(*o);
         }
     });
@@ -218,21 +218,19 @@ std::vector<Sym> Partitioner::store_operand(const std::vector<Operand>& readers)
     return std::find_if(p_.definitions.begin(), p_.definitions.end(),
                         [&](const Definition& d) { return d.sym == s; });
   };
-  const Operand& o = *std::min_element(readers.begin(), readers.end(), [&](const Operand& a, const Operand& b) {
-    return at(a.home) < at(b.home);
-  });
+  const Operand& o =
+      *std::min_element(readers.begin(), readers.end(),
+                        [&](const Operand& a, const Operand& b) { return at(a.home) < at(b.home); });
   const std::vector<Sym> axes = order_of(o.value);
   const std::vector<Sym> here = indices_of(o.value);
   const auto is_summed = [&](Sym a) {
-    return std::any_of(o.sum->bound.begin(), o.sum->bound.end(),
-                       [&](Sym s) { return s.size() == a.size(); });
+    return std::any_of(o.sum->bound.begin(), o.sum->bound.end(), [&](Sym s) { return s.size() == a.size(); });
   };
   /// Indices along `axes` as `all` has them.
   const auto named_in = [](const std::vector<Sym>& along, const std::vector<Sym>& all) {
     std::vector<Expr> found;
     for (Sym a : along)
-      found.emplace_back(
-          *std::find_if(all.begin(), all.end(), [&](Sym x) { return x.size() == a.size(); }));
+      found.emplace_back(*std::find_if(all.begin(), all.end(), [&](Sym x) { return x.size() == a.size(); }));
     return found;
   };
   std::vector<Sym> rows, summed;

@@ -78,8 +78,8 @@ class Partitioner {
   std::optional<DType> operand_type(Expr sum) const;
   std::optional<Operand> operand(Sym home, Expr sum, Sym axis, DType type) const;
   std::vector<Sym> order_of(Expr value) const;
-  Sym define_before(Sym home, const std::string& wish, const std::vector<Sym>& axes, std::optional<DType> type,
-                    Expr value);
+  Sym define_before(Sym home, const std::string& wish, const std::vector<Sym>& axes,
+                    std::optional<DType> type, Expr value);
   void apply_rule();
   bool visit(Expr e, Sym home, const std::vector<Sym>& around);
   bool computed_again(Expr e, const std::vector<Sym>& around) const;

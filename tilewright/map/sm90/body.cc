@@ -326,7 +326,8 @@ void BodyBuilder::reduce(const Reduce& s, const Position& at, Ops& out) {
   };
   if (s.reducer == Reducer::Sum && value.rational() && std::all_of(s.axes.begin(), s.axes.end(), known)) {
     Expr total = value;
-    for (Sym a : s.axes) total = simplify(total * (c_.inside(a, at.masked) ? Expr(a.size()) : Expr(c_.axis(a).block)));
+    for (Sym a : s.axes)
+      total = simplify(total * (c_.inside(a, at.masked) ? Expr(a.size()) : Expr(c_.axis(a).block)));
     if (s.accumulate) total = at_own_axes(s.tile) + total;
     out.push_back({MapOp{s.tile, total, c_.frame(at), {}}, {}});
     return;
