@@ -61,7 +61,7 @@ TEST(ExplainSteps, FormulasAreThoseOfCost) {
   for (const Case& c :
        {Case{"napkin/attention", "", {{"q", 300}, {"x", 700}}},
         Case{"pf_causal", "", {{"b", 2}, {"h", 3}, {"i", 200}, {"j", 333}}},
-        Case{"layernorm_matmul", "", {{"r", 130}, {"n", 70}}},
+        Case{"layernorm_matmul", "group r=128/64, n=256; stream c=64", {{"r", 130}, {"n", 70}}},
         Case{"napkin/product", "group a=64, c=32; stream b=16", {{"a", 100}, {"b", 90}, {"c", 70}}},
         Case{"softmax", "", {{"r", 5}, {"j", 20000}}}}) {
     SCOPED_TRACE(c.file);
