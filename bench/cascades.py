@@ -297,12 +297,14 @@ def measure(case, args, library):
     data = max(inputs.values(), key=lambda x: x.nbytes)
     times, reads, peaks = {n: [] for n in calls}, [], []
     for _ in range(args.rounds):
+        cpu.settle()
         big = data if data.nbytes > 1 << 27 else np.ones(1 << 25, np.float32)
         reads.append(library.read_rate(big.ctypes.data, big.nbytes // 4, THREADS, 0))
         peaks.append(library.fma_peak(THREADS, 0))
         order = list(calls)
         random.shuffle(order)
         for n in order:
+            cpu.settle()
             begin = time.perf_counter()
             calls[n]()
             times[n].append(time.perf_counter() - begin)

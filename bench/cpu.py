@@ -8,7 +8,9 @@ Peers: PyTorch's scaled_dot_product_attention where PyTorch is installed, NumPy'
 each statement (bench/unfused). Operations of attention: 4·H·S²·D, half of it behind a causal mask; of a product 2·n³. Bytes of one query: K and V.
 With `--dtype bf16` (PyTorch needed) attention and products of bf16 are computed by each unit of this machine in turn: in f32, by dot products of pairs, by tile
 registers; percentages are of the unit's own ceiling, and PyTorch's of the highest.
-Medians of interleaved rounds with the smallest and largest; percentages are of the best ceiling of the run. On a machine that others use, `--clock cpu`
+Medians of interleaved rounds with the smallest and largest; percentages are of the best ceiling of the run. Before a call is timed the process is left
+alone until it takes no processor time: threads of OpenBLAS and OpenMP go on spinning for up to 0.1 s behind a call, and would take half of a core from
+whoever comes next. On a machine that others use, `--clock cpu`
 counts the CPU time of the process, shared among the threads, for kernels, peers and ceilings alike: time in which others run is left out, and so is waiting.
 """
 
@@ -77,16 +79,27 @@ def kernel(path, arrays, overrides="", params=None):
     return lambda: k.run(prepared)
 
 
+def settle():
+    """Waits until no thread of this process runs, for at most half a second."""
+    for _ in range(100):
+        before = time.process_time()
+        time.sleep(0.005)
+        if time.process_time() - before < 0.001:
+            return
+
+
 def timed(calls, ceiling, rounds):
     """Times of each call, and the ceiling of each round; calls in random order within a round."""
     for f in calls.values():
         f()
     times, ceilings_of = {name: [] for name in calls}, []
     for _ in range(rounds):
+        settle()
         ceilings_of.append(ceiling())
         order = list(calls)
         random.shuffle(order)
         for name in order:
+            settle()
             begin = now()
             calls[name]()
             times[name].append(now() - begin)
