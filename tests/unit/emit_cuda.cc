@@ -42,5 +42,22 @@ TEST(EmitCuda, IndicesThatMayLieOutsideAreTested) {
   EXPECT_NE(text.find("long long* const error = (long long*)words.error;"), std::string::npos);
 }
 
+std::string attention(const std::string& scores, const std::string& dtype) {
+  return "axis i, j\naxis d = 64, e = 64\nparam cap : f32 = 50\ninput Q[i, d] : f16\n"
+         "input K[j, d] : f16\ninput V[j, e] : f16\nS[i, j] = sum[d](Q * K)\nC[i, j] = " +
+         scores + "\nO[i, e] = sum[j](softmax[j](C) * V)\noutput O : " + dtype + "\n";
+}
+
+/// What narrow results cannot tell apart is computed by polynomials near 0; f32 results take functions that hold their digits.
+TEST(EmitCuda, TangentsNearZeroByPolynomialForNarrowResults) {
+  const std::string narrow = source_of(attention("cap * tanh(S / cap)", "f16"));
+  EXPECT_NE(narrow.find("tw_tanh_near(S["), std::string::npos);
+  EXPECT_NE(narrow.find("tw_tanh_terms("), std::string::npos);
+  EXPECT_EQ(narrow.find("tw_tanh_exact("), std::string::npos);
+  const std::string wide = source_of(attention("cap * tanh(S / cap)", "f32"));
+  EXPECT_EQ(wide.find("tw_tanh_near("), std::string::npos);
+  EXPECT_NE(wide.find("tw_tanh_exact("), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tilewright::testing::emit_cuda_test
