@@ -69,6 +69,9 @@ class CppKernel {
   std::string read_next(const Mma& x);  ///< arguments of a product that say what is read next
   /// The product, what it accumulates onto scaled by `scale`, its values taken into the result of `extremes`; null: neither.
   void product(const Mma& x, const MapOp* scale, const ReduceOp* extremes);
+  int64_t rows_of(const Mma& x) const;  ///< of a block of its result, that a vector of lanes serves
+  int64_t most_rows(Sym lanes)
+      const;  ///< of the products with these lanes: the one that takes longest brings the next ones near
   /// Loops over the vectors that are computed in step: over those of a panel by `c`, or over the copies of a total by `u`.
   struct Vectors {
     int count = 1;
@@ -142,7 +145,8 @@ class CppKernel {
   /// A tile that may be read where it lies: names of variables that hold a pointer, its steps from panel to panel and from row to row, what the next chunk
   /// reads of memory and how many rows; and the bytes from row to row and of a row.
   struct Lanes {
-    std::string at, panel, row, next, rows, stride, bytes;
+    std::string at, panel, row, next, rows, bytes, stride;
+    bool as_they_are;  ///< else always a copy
   };
   std::map<Sym, Lanes> in_place_;
   std::map<Sym, std::string>

@@ -6,6 +6,7 @@
 
 #include "tilewright/emit/cpp_kernel.h"
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/cpu/in_place.h"
 #include "tilewright/map/cpu/pairs.h"
 #include "tilewright/support/error.h"
 #include "tilewright/tile/statements.h"
@@ -205,15 +206,18 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
                      names_.fresh(tile + "_row"),
                      names_.fresh(tile + "_next"),
                      names_.fresh(tile + "_rows"),
+                     names_.fresh(tile + "_bytes"),
                      fmt::format("{} * {}", bytes(there_type), stride),
-                     fmt::format("{} * {}", bytes(there_type), as_factor(lanes))};
+                     in_place};
     out_.line(fmt::format("const real* {} = {};", lies.at, local));
     out_.line(fmt::format("int64 {} = {}, {} = {};", lies.panel, panel_step(b, lane, panel_of(lane)),
                           lies.row, local_row));
     // The copy brings the first rows of the next chunk near, the product the others.
     out_.line(fmt::format("const {}* {} = {} + {} * {};", cpp_memory_type(there_type), lies.next, there,
                           ahead.elements + rows_ahead, stride));
-    out_.line(fmt::format("int64 {} = {};", lies.rows, std::max<int64_t>(0, ahead.elements - rows_ahead)));
+    out_.line(fmt::format("int64 {} = {}, {} = {} * {};", lies.rows,
+                          std::max<int64_t>(0, ahead.elements - rows_ahead), lies.bytes, bytes(there_type),
+                          as_factor(lanes)));
     if (in_place) {
       std::string condition = fmt::format("{} == 1", lane_step);
       if (!copy->in_place.is_constant(1)) condition += " && " + print_.boolean(copy->in_place);
@@ -223,7 +227,7 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
       out_.line(fmt::format("{} = {};", lies.panel, panel_of(lane)));
       out_.line(fmt::format("{} = {};", lies.row, row_step));
       out_.line(fmt::format("{} = {} + {} * {};", lies.next, lies.at, ahead.elements, stride));
-      out_.line(fmt::format("{} = {};", lies.rows, ahead.elements));
+      out_.line(fmt::format("{} = 0;", lies.bytes));  // the same lanes of the next chunk
       out_.otherwise();
     }
     in_place_[b.sym] = lies;
@@ -380,6 +384,24 @@ std::string CppKernel::read_next(const Mma& x) {
                      as_factor(elements));
 }
 
+int64_t CppKernel::rows_of(const Mma& x) const {
+  const Sym lane = cpu::operand_of(kernel_, x.d).fastest;
+  int64_t rows = 1;
+  for (Sym a : kernel_.buffer(x.d).axes)
+    if (a != lane) rows *= extents_.at(a);
+  return rows;
+}
+
+int64_t CppKernel::most_rows(Sym lanes) const {
+  int64_t most = 0;
+  for (const Role& r : kernel_.roles)
+    for_each_op(r.body, [&](const MappedOp& o) {
+      const Mma* x = std::get_if<Mma>(&o.node);
+      if (x && (x->a == lanes || x->b == lanes)) most = std::max(most, rows_of(*x));
+    });
+  return most;
+}
+
 void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extremes) {
   const Atom* atom = find_atom(x.atom);
   const Buffer& d = kernel_.buffer(x.d);
@@ -422,6 +444,7 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     for (Sym s : tensors_read(scale->value))
       if (s != x.d) scaled = names_.of(s);
   }
+  std::string near_cache;
   std::string lanes_at = pointer(a), lanes_panel = fmt::format("{}", panel_step(a, axes->lane, panel)),
               lanes_row = atom->dtype == DType::bf16 ? std::string() : step(a, axes->inner);
   if (const auto it = in_place_.find(a.sym); it != in_place_.end()) {
@@ -429,7 +452,9 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     lanes_at = lies.at;
     lanes_panel = lies.panel;
     lanes_row = lies.row;
-    if (axes->outer.empty())
+    // What lies in rows shares a few sets of the first cache and would soon be pushed out of it.
+    if (lies.as_they_are && rows_of(x) <= cpu::few_uses) near_cache = extremes ? ", 2" : ", 0, 2";
+    if (axes->outer.empty() && rows_of(x) == most_rows(a.sym))
       ahead = fmt::format(", {}, {}, {}, {}", lies.next, lies.stride, lies.rows, lies.bytes);
   }
   // Where both operands are copies, the product brings near what its own copy does not.
@@ -460,8 +485,8 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     out_.line(fmt::format("{}<{}, {}{}>({});", tiles ? "product_by_tiles" : "product_of_pairs", per_call,
                           atom->n, top, arguments));
   } else {
-    out_.line(fmt::format("product<{}, {}{}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});", atom->m,
-                          atom->n, top, panels, rows, inner.extent, pointer(d),
+    out_.line(fmt::format("product<{}, {}{}{}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});",
+                          atom->m, atom->n, top, near_cache, panels, rows, inner.extent, pointer(d),
                           panel_step(d, axes->lane, panel), step(d, axes->row), lanes_at, lanes_panel,
                           lanes_row, from, step(b, axes->row), step(b, axes->inner),
                           x.zero ? "false" : "true", more));
