@@ -23,6 +23,7 @@ def alternate(calls, rounds):
         order = list(calls)
         random.shuffle(order)
         for name in order:
+            cpu.settle()
             begin = time.perf_counter()
             calls[name]()
             times[name].append(time.perf_counter() - begin)
