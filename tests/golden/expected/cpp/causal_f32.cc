@@ -240,8 +240,11 @@ __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_r
     }
 }
 // d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. `scale`: what d held is multiplied by it first, lane by
-// lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). Two rows from `near` on (one where C is 1 and
-// loads are what the loop waits for), `near_step` bytes for each k, are brought near on the way.
+// lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). For each k lines_near lines, `near_row` bytes
+// apart from `near` on and `near_step` bytes further with every k, are brought into the cache NEAR: one of each of two rows into the first (of one where C is 1
+// and loads are what the loop waits for), a whole panel into the second.
+template <int C, int NEAR>
+constexpr int lines_near = NEAR > 1 ? (C * int(sizeof(vf)) + 63) / 64 : C > 1 ? 2 : 1;
 // PIN keeps the compiler from loading a vector of lanes again for every row: 4×3 rows and vectors would take 16 loads instead of 7 for 12 products.
 #if defined(__AVX512F__)
 #define PIN(x) asm("" : "+v"(x))
@@ -250,7 +253,7 @@ __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_r
 #else
 #define PIN(x)
 #endif
-template <int R, int C, int TOP>
+template <int R, int C, int TOP, int NEAR>
 __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row, int64 b_inner,
                                           int64 inner, bool add, const real* scale, real* top, const char* near, int64 near_row,
                                           int64 near_step) {
@@ -275,8 +278,8 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     }
     a += a_inner;
     b += b_inner;
-    __builtin_prefetch(near);
-    if (C > 1) __builtin_prefetch(near + near_row);
+    UNROLL
+    for (int l = 0; l < lines_near<C, NEAR>; ++l) __builtin_prefetch(near + l * near_row, 0, NEAR > 1 ? 2 : 3);
     near += near_step;
   }
   if (add) {
@@ -316,20 +319,22 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
   }
 }
 // The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn. What is read next is brought near: `next_rows` rows of
-// `next_bytes` bytes, `next_row` bytes apart, or, where `next` is null, the rows behind.
-template <int R, int C, int TOP = 0>
+// `next_bytes` bytes, `next_row` bytes apart; where `next_bytes` is 0, the lanes that lie at `next` as those of now lie at `a`, each panel of them while the
+// same of now is used; or, where `next` is null, the rows behind.
+template <int R, int C, int TOP = 0, int NEAR = 1>
 __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
                                               int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
                                               const real* scale = 0, real* top = 0, const void* next = 0, int64 next_row = 0,
                                               int64 next_rows = 0, int64 next_bytes = 0) {
   for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
-  const int64 size = sizeof(real), calls = (rows / R + rows % R) * panels, streams = C > 1 ? 2 : 1;
+  const int64 size = sizeof(real), calls = (rows / R + rows % R) * panels, lines = lines_near<C, NEAR>;
+  const bool as_now = next && next_bytes == 0;
   const char* near = (const char*)next;
   int64 near_row = next_row, near_step = 0, near_rows = 0;  // rows for each call; rows behind one another are cut anew
-  if (next && calls > 0 && inner > 0) {
+  if (next && !as_now && calls > 0 && inner > 0) {
     if (near_row == next_bytes) {
-      next_bytes = near_row = (next_rows * next_bytes + streams * calls - 1) / (streams * calls);
-      next_rows = streams * calls;
+      next_bytes = near_row = (next_rows * next_bytes + lines * calls - 1) / (lines * calls);
+      next_rows = lines * calls;
     }
     near_step = (next_bytes + inner - 1) / inner;
     near_rows = (next_rows + calls - 1) / calls;
@@ -341,18 +346,23 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
       near = (const char*)(b + (behind ? r + R : r) * b_row);
       near_row = behind ? b_row * size : 0;
       near_step = behind ? size : 0;
-      near_rows = streams;
+      near_rows = lines;
     }
     for (int64 p = 0; p < panels; ++p, near += near_rows * near_row) {
       const real* s = scale ? scale + p * C * LANES : 0;
       real* t = TOP != 0 ? top + p * C * LANES : 0;
       const real *ap = a + p * a_panel, *br = b + r * b_row;
       real* dp = d + p * d_panel + r * d_row;
-      for (int64 k = streams; k < near_rows; ++k) bring(near + k * near_row, next_bytes);
+      if (as_now) {  // once, by the first rows
+        near = r == 0 ? (const char*)next + p * a_panel * size : (const char*)ap;
+        near_row = 64;
+        near_step = a_inner * size;
+      }
+      for (int64 k = lines; k < near_rows; ++k) bring(near + k * near_row, next_bytes);
       if (whole)
-        fma<R, C, TOP>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+        fma<R, C, TOP, NEAR>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
       else
-        fma<1, C, TOP>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+        fma<1, C, TOP, NEAR>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
     }
     r += whole ? R : 1;
   }
