@@ -40,8 +40,6 @@ constexpr int64_t kTileTiles =
 constexpr int64_t kTileRows = 256;  // rows of a block beside a chunk of 128, where tile registers multiply
 constexpr int64_t kTileKept = 512 << 10;  // bytes that a block of so many rows may keep of its operands
 constexpr int64_t kCpuFewRows = 16;       // rows of a product that its other operand outweighs
-constexpr int64_t kCpuFewColumns =
-    576;  // columns of its blocks: the longer the pieces of a row, the faster memory is read
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
 
@@ -272,9 +270,9 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
     for (GuardedPlan& g : few) {
       g.plan.chunk = std::max<int64_t>(1, 32 / summed);
       for (Cut& cut : g.plan.group)
-        if (cut.axis == product_lanes) cut.block = cut.piece = kCpuFewColumns;
+        if (cut.axis == product_lanes) cut.block = cut.piece = 36 * lanes;
       for (auto& [axis, most] : g.when.at_most)
-        if (axis == product_lanes) most = kCpuFewColumns;
+        if (axis == product_lanes) most = 36 * lanes;
     }
     plans.insert(plans.begin(), few.begin(), few.end());
   }
