@@ -1,5 +1,8 @@
 // The examples on the GPU, over dtypes and ragged sizes up to 8192, aligned and general layouts.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "tests/support/examples.h"
 #include "tests/support/scores.h"
@@ -50,7 +53,7 @@ TEST(CheckExamplesGpu, Attention) {
 TEST(CheckExamplesGpuByWarps, Attention) {
   SKIP_WITHOUT_GPU();
   for (const char* program : {"pf_global", "pf_causal"})
-    for (DType t : {DType::f16, DType::bf16})
+    for (DType t : kTypes)
       for (int64_t d : {64, 128})
         for (const auto& [i, j] : pairs()) {
           CheckCase c = attention_case(program, i, j, d, t);
@@ -126,6 +129,54 @@ TEST(CheckExamplesGpuByWarps, RowSoftmax) {
       c.arch = "sm_80";
       expect_check(c);
     }
+}
+
+/// Operands of f32 in every layout, in parts: ragged steps, infinities, NaN, and numbers that must not overflow as they are rounded.
+TEST(CheckExamplesGpuByWarps, SpecialValuesOfProductsInParts) {
+  SKIP_WITHOUT_GPU();
+  constexpr int64_t rows = 150, depth = 203, columns = 90;
+  for (const char* x_axes : {"r, c", "c, r"}) {
+    for (const char* w_axes : {"c, n", "n, c"}) {
+      const Program p = parse_program(std::make_shared<SourceText>(
+          SourceText{"parts.tw", fmt::format("axis r, n, c\ninput x[{}] : f32\ninput W[{}] : f32\n"
+                                             "y[r, n] = sum[c](x * W)\noutput y : f32\n",
+                                             x_axes, w_axes)}));
+      const bool x_rows = x_axes[0] == 'r', w_rows = w_axes[0] == 'c';
+      HostArray x = filled(DType::f32, {x_rows ? rows : depth, x_rows ? depth : rows}, Fill::Normal, 1, "x"),
+                w = filled(DType::f32, {w_rows ? depth : columns, w_rows ? columns : depth}, Fill::Normal, 2,
+                           "W");
+      const auto set_x = [&](int64_t r, int64_t c, double value) {
+        store_element(DType::f32, x.data.get(), x_rows ? r * depth + c : c * rows + r, value);
+      };
+      const auto set_w = [&](int64_t c, int64_t n, double value) {
+        store_element(DType::f32, w.data.get(), w_rows ? c * columns + n : n * depth + c, value);
+      };
+      const double largest = std::ldexp(4095.0 / 4096, 128);  // which 11 bits round to infinity
+      set_x(3, 5, INFINITY), set_x(4, 6, -INFINITY), set_x(5, 7, NAN);
+      set_x(6, 8, INFINITY), set_x(6, 150, -INFINITY);
+      set_x(7, 11, INFINITY), set_w(11, 2, 0);
+      set_w(12, 4, INFINITY), set_x(9, 12, 0), set_w(13, 5, NAN);
+      set_x(11, 16, -INFINITY), set_w(16, 6, -INFINITY);
+      set_x(12, 17, INFINITY), set_w(17, 8, 1);
+      for (int64_t r = 0; r < rows; ++r) set_x(r, 9, r % 2 == 0 ? largest : -largest);
+      for (int64_t n = 0; n < columns; ++n) set_w(9, n, std::ldexp(1.0 + double(n), -100));
+      for (const char* arch : {"", "sm_80"}) {
+        CompileOptions options;
+        options.target = Target::Cuda;
+        options.arch = arch;
+        SessionOptions s;
+        s.sizes = {{"r", rows}, {"n", columns}, {"c", depth}};
+        s.inputs["x"].array = x;
+        s.inputs["W"].array = w;
+        Session session(p, options, s);
+        session.run(0, 1);
+        for (const OutputCheck& c : session.check())
+          EXPECT_TRUE(c.comparison.passed)
+              << x_axes << " by " << w_axes << " " << arch << ": " << c.comparison.reason << ", error "
+              << c.comparison.error << ", got " << c.got << ", expected " << c.expected;
+      }
+    }
+  }
 }
 
 TEST(CheckExamplesGpu, RowSoftmax) {

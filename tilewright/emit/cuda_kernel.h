@@ -130,6 +130,7 @@ class CudaKernel {
 
   // cuda_warps.cc: sm_80 and later
   void mma_by_warps(const Mma& o, Lines& out);
+  void mma_in_parts(const Mma& o, Lines& out);
   void copy_in_group(const Copy& o, Lines& out);
   void copy_wait(int pending, Lines& out);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "tilewright/emit/cuda_kernel.h"
@@ -15,16 +16,37 @@ bool element_op(const MappedOp& o) {
   return std::holds_alternative<MapOp>(o.node) || std::holds_alternative<ReduceOp>(o.node);
 }
 
-/// not (abs(tile) < inf) over all elements of a Local tile of two-byte floats: scanned 16 bytes at a time.
+/// Units of 16 bytes in which a Local tile is scanned: lines of `held` units that are `apart` from each other.
+struct ScannedUnits {
+  int64_t count = 0, held = 1, apart = 1;
+};
+std::optional<ScannedUnits> scanned_units(const Buffer& b) {
+  if (b.space != Space::Local) return {};
+  if (bytes(b.dtype) == 2) {
+    if (b.layout.elements() % 8 != 0) return {};
+    return ScannedUnits{b.layout.elements() / 8};
+  }
+  if (b.dtype != DType::f32 || b.axes.size() != 2 || b.layout.swizzle().bits != 0) return {};
+  int64_t line = 1, apart = b.layout.shape()[0] * b.layout.shape()[1];
+  for (const Digit& d : b.layout.digits()) {
+    if (d.step != 1 || d.extent != b.layout.shape()[size_t(d.axis)]) return {};
+    if (d.stride == 1)
+      line = d.extent;
+    else
+      apart = d.stride;
+  }
+  if (line % 4 != 0 || apart % 4 != 0) return {};
+  return ScannedUnits{b.layout.shape()[0] * b.layout.shape()[1] / 4, line / 4, apart / 4};
+}
+
+/// not (abs(tile) < inf) over all elements of a Local tile of floats: scanned 16 bytes at a time.
 const Buffer* finite_test(const MappedKernel& k, const Vote& v) {
   Expr e = v.condition;
   if (!e.is(Op::Not) || !e.arg(0).is(Op::Lt)) return nullptr;
   const Expr x = e.arg(0).arg(0), bound = e.arg(0).arg(1);
   if (!x.is(Op::Abs) || !x.arg(0).is(Op::Read) || !(bound == Expr::infinity())) return nullptr;
   for (const Buffer& b : k.buffers)
-    if (b.sym == x.arg(0)->sym && b.space == Space::Local && bytes(b.dtype) == 2 &&
-        b.layout.elements() % 8 == 0)
-      return &b;
+    if (b.sym == x.arg(0)->sym && scanned_units(b)) return &b;
   return nullptr;
 }
 
@@ -171,18 +193,24 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
                                   ? fmt::format("thread & {}", role_->group - 1)
                               : o.scope == Scope::Warp ? "lane"
                                                        : "thread";
-    const std::string see = helpers_.use(scanned->dtype == DType::f16 ? "tw_seen_f16" : "tw_seen_bf16");
+    const std::string see = helpers_.use(scanned->dtype == DType::f16   ? "tw_seen_f16"
+                                         : scanned->dtype == DType::f32 ? "tw_seen_f32"
+                                                                        : "tw_seen_bf16");
+    const ScannedUnits units = *scanned_units(*scanned);
+    const std::string unit = units.held == units.apart
+                                 ? "k"
+                                 : fmt::format("k / {} * {} + k % {}", units.held, units.apart, units.held);
     const std::string seen = names_.fresh("seen");
     out.line(fmt::format("const uint4* const {} = (const uint4*){};", data, local_pointer(*scanned, o.uses)));
     out.line(fmt::format("uint4 {} = make_uint4(0, 0, 0, 0);", seen));
     out.line("#pragma unroll 8");
-    out.open(
-        fmt::format("for (int k = {}; k < {}; k += {})", first, scanned->layout.elements() / 8, threads));
-    out.line(fmt::format("const uint4 w = {}[k];", data));
+    out.open(fmt::format("for (int k = {}; k < {}; k += {})", first, units.count, threads));
+    out.line(fmt::format("const uint4 w = {}[{}];", data, unit));
     for (const char* part : {"x", "y", "z", "w"})
       out.line(fmt::format("{0}.{1} = {2}({0}.{1}, w.{1});", seen, part, see));
     out.close();
-    out.line(fmt::format("{0} = (({1}.x | {1}.y | {1}.z | {1}.w) & 0x7fff7fffu) != 0;", flag, seen));
+    out.line(fmt::format("{0} = (({1}.x | {1}.y | {1}.z | {1}.w) & {2}) != 0;", flag, seen,
+                         scanned->dtype == DType::f32 ? "0x7fffffffu" : "0x7fff7fffu"));
   } else {
     std::vector<Sym> buffers = tiles_in(o.condition);
     const Nest nest = nest_of(o.frame, o.axes, buffers, o.uses);

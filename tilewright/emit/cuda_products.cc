@@ -35,7 +35,7 @@ Panels panels_of(const Buffer& b, Sym contracted) {
 void CudaKernel::mma(const Mma& o, Lines& out) {
   const Buffer &d = buffer(o.d), &a = buffer(o.a), &b = buffer(o.b);
   const Atom* atom = find_atom(o.atom);
-  if (atom && atom->by_warp) return mma_by_warps(o, out);
+  if (atom && atom->by_warp) return atom->in_parts ? mma_in_parts(o, out) : mma_by_warps(o, out);
   TW_CHECK(atom && atom->kind == Atom::Kind::Mma && atom->completion == Completion::Group,
            fmt::format("{} is no tensor core atom", o.atom));
   const Sym k = o.contracted[0];

@@ -41,14 +41,14 @@ void Lines::append(const Lines& other) {
 
 Identifiers kernel_names() {
   return Identifiers(
-      {"K",     "TensorMap",     "a",       "b",     "x",      "y",     "z",     "w",      "k",
-       "s",     "block",         "element", "end",   "first",  "group", "lane",  "local",  "local_at",
-       "now",   "range",         "signals", "slot",  "thread", "tile",  "to",    "total",  "vote",
-       "warp",  "warp_of_block", "words",   "abs",   "erf",    "erff",  "exp",   "exp2",   "exp2f",
-       "expf",  "fabs",          "fabsf",   "floor", "floorf", "fma",   "fmaf",  "fmaxf",  "llabs",
-       "log",   "log2",          "log2f",   "logf",  "max",    "min",   "pow",   "powf",   "rint",
-       "rintf", "rsqrt",         "rsqrtf",  "sqrt",  "sqrtf",  "tanh",  "tanhf", "a_part", "b_part",
-       "pair"},
+      {"K",     "TensorMap",     "a",       "b",      "x",      "y",     "z",     "w",      "k",
+       "s",     "block",         "element", "end",    "first",  "group", "lane",  "local",  "local_at",
+       "now",   "range",         "signals", "slot",   "thread", "tile",  "to",    "total",  "vote",
+       "warp",  "warp_of_block", "words",   "abs",    "erf",    "erff",  "exp",   "exp2",   "exp2f",
+       "expf",  "fabs",          "fabsf",   "floor",  "floorf", "fma",   "fmaf",  "fmaxf",  "llabs",
+       "log",   "log2",          "log2f",   "logf",   "max",    "min",   "pow",   "powf",   "rint",
+       "rintf", "rsqrt",         "rsqrtf",  "sqrt",   "sqrtf",  "tanh",  "tanhf", "a_part", "b_part",
+       "pair",  "a_high",        "a_low",   "b_high", "b_low"},
       {"map"});
 }
 
@@ -424,6 +424,67 @@ __device__ __forceinline__ bool tw_inside(long long index, long long size, long 
   return false;
 }
 )"},
+      {"tw_parts",
+       {},
+       R"(// x = high + low in TF32, 11 bits each. To round, half of high's last place is added before it is cut, toward zero, so that the largest numbers do not overflow. Infinities and
+// NaN stay in high, and low is NaN.
+__device__ __forceinline__ void tw_split(float x, unsigned& high, unsigned& low) {
+  const float power = __uint_as_float(__float_as_uint(x) & 0xff800000u);
+  high = __float_as_uint(__fmaf_rz(power, 0x1p-11f, x)) & 0xffffe000u;
+  low = __float_as_uint(x - __uint_as_float(high));
+}
+// Two neighbours along the contracted axis, which are `along` elements apart.
+template <int along> __device__ __forceinline__ void tw_split_pair(const float* x, unsigned (&high)[2], unsigned (&low)[2]) {
+  float first, second;
+  if (along == 1) {
+    const float2 pair = *(const float2*)x;
+    first = pair.x, second = pair.y;
+  } else {
+    first = x[0], second = x[along];
+  }
+  tw_split(first, high[0], low[0]);
+  tw_split(second, high[1], low[1]);
+}
+// An operand of 16 rows from shared memory: rows g and g + 8, pairs along the contracted axis.
+template <int across, int along>
+__device__ __forceinline__ void tw_split_rows(const float* x, unsigned (&high)[4], unsigned (&low)[4]) {
+  unsigned h[2][2], l[2][2];
+  tw_split_pair<along>(x, h[0], l[0]);
+  tw_split_pair<along>(x + 8 * across, h[1], l[1]);
+  high[0] = h[0][0], high[1] = h[1][0], high[2] = h[0][1], high[3] = h[1][1];
+  low[0] = l[0][0], low[1] = l[1][0], low[2] = l[0][1], low[3] = l[1][1];
+}
+// The same from registers that hold it as an accumulator does.
+__device__ __forceinline__ void tw_split_held(const float* x, unsigned (&high)[4], unsigned (&low)[4]) {
+  tw_split(x[0], high[0], low[0]);
+  tw_split(x[2], high[1], low[1]);
+  tw_split(x[1], high[2], low[2]);
+  tw_split(x[3], high[3], low[3]);
+}
+__device__ __forceinline__ void tw_mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// d[16, 8] += a[16, 8 steps] b[8 steps, 8] in the registers of a warp. The parts that are low are summed apart: where an operand is not finite their sum is NaN, and that
+// of the high parts alone is right.
+template <int steps>
+__device__ __forceinline__ void tw_multiply_parts(float* d, const unsigned (*a_high)[4], const unsigned (*a_low)[4],
+                                                  const unsigned (*b_high)[2], const unsigned (*b_low)[2], bool zero) {
+  float high[4] = {0.0f, 0.0f, 0.0f, 0.0f}, low[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int s = 0; s < steps; ++s) {
+    tw_mma_tf32(low, a_low[s], b_high[s]);
+    tw_mma_tf32(high, a_high[s], b_high[s]);
+    tw_mma_tf32(low, a_high[s], b_low[s]);
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const float both = high[e] + low[e], sum = both == both ? both : high[e];
+    d[e] = zero ? sum : d[e] + sum;
+  }
+}
+)"},
       {"tw_copies",
        {},
        R"(// 16 bytes of memory -> shared memory, of which `bytes` are read and the rest is zero; joins the open group of copies.
@@ -460,6 +521,13 @@ template <int bits, int base, int shift> __device__ __forceinline__ int tw_swizz
 __device__ __forceinline__ unsigned tw_seen_f16(unsigned seen, unsigned pair) {
   asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0u));
   return seen;
+}
+)"},
+      {"tw_seen_f32",
+       {},
+       R"(// 0 · x onto what was seen: 0 until a number is not finite, NaN from then on.
+__device__ __forceinline__ unsigned tw_seen_f32(unsigned seen, unsigned x) {
+  return __float_as_uint(__fmaf_rn(__uint_as_float(x), 0.0f, __uint_as_float(seen)));
 }
 )"},
       {"tw_seen_bf16",

@@ -50,6 +50,7 @@ Machine sm90() {
   m.registers_per_thread = 255;
   m.threads_per_block = 1024;
   m.multiprocessors = 132;
+  m.tf32_parts = true;
   return m;
 }
 
@@ -68,6 +69,8 @@ Machine gpu_machine(const std::string& arch) {
   const int major = capability / 10, minor = capability % 10;
   m.shared_bytes = (major == 8 ? (minor == 0 || minor == 7 ? 163 : 99) : major == 12 ? 99 : 227) * 1024;
   m.multiprocessors = major == 8 ? 108 : 132;
+  // Data sheets: TF32 at 8 times the rate of f32 (A100, H100, B200) or at the same rate (GPUs for graphics, and those made from them).
+  m.tf32_parts = capability == 80 || (major > 8 && major != 12);
   return m;
 }
 

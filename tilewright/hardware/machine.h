@@ -22,7 +22,9 @@ struct Machine {
   int64_t threads_per_block = 0;
   int multiprocessors = 0;  ///< or cores
   std::string arch;         ///< GPU: what kernels are made for, as its compiler names it: "sm_90a", "sm_80"
-  VectorUnit vector;        ///< CPU
+  bool tf32_parts =
+      false;          ///< GPU: three products of TF32 take less time than one of f32 by FMA instructions
+  VectorUnit vector;  ///< CPU
 };
 
 Machine sm90();  ///< 227 KiB shared, 255 registers, 1024 threads

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <type_traits>
 
 #include "tilewright/map/interpreter_points.h"
 #include "tilewright/support/error.h"
@@ -34,6 +35,7 @@ struct MmaTables : OpCache {
   std::vector<int64_t> replicas{0};  ///< of d, relative elements
   bool asynchronous = false;
   bool by_warp = false;
+  bool in_parts = false;
   int64_t step = 1;  ///< of the depth in one instruction
 };
 
@@ -89,6 +91,7 @@ MmaTables& Runner::mma_tables(RoleState& r, const Mma& op) {
   MmaTables& t = *made;
   t.asynchronous = atom->completion == Completion::Group;
   t.by_warp = atom->by_warp;
+  t.in_parts = atom->in_parts;
   t.step = std::max(1, atom->k);
   t.d.buffer = buffer_index(op.d), t.a.buffer = buffer_index(op.a), t.b.buffer = buffer_index(op.b);
   const Buffer &d = kernel_.buffer(op.d), &a = kernel_.buffer(op.a), &b = kernel_.buffer(op.b);
@@ -385,7 +388,14 @@ void Runner::multiply(RoleState& r, const Product& p) {
       gather(t.d, p.slots[0], d, batch, rows, columns, t.rows.size(), t.columns.size());
     gather(t.a, p.slots[1], a, batch, rows, depth, t.rows.size(), t.depth.size());
     gather(t.b, p.slots[2], b, batch, depth, columns, t.depth.size(), t.columns.size());
-    multiply_dense(d.data(), a.data(), b.data(), m, n, k);
+    if constexpr (std::is_same_v<T, float>) {
+      if (t.in_parts)
+        multiply_in_parts(d.data(), a.data(), b.data(), m, n, k);
+      else
+        multiply_dense(d.data(), a.data(), b.data(), m, n, k);
+    } else {
+      multiply_dense(d.data(), a.data(), b.data(), m, n, k);
+    }
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
         size_t at = size_t((batch * t.rows.size() + rows[i]) * t.columns.size() + columns[j]);

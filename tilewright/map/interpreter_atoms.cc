@@ -2,6 +2,10 @@
 // accumulator pattern also stands in hardware/layout.h.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "tilewright/map/interpreter_runner.h"
 
 namespace tilewright::emulation {
@@ -78,6 +82,18 @@ std::string refuse_blocks(const char* what, const OperandTable& t, int64_t outer
   return "";
 }
 
+/// outer × depth elements of shared memory whose threads read single elements, or pairs along the depth: lines along one of the two, apart by any
+/// distance that keeps pairs together.
+std::string refuse_lines(const char* what, const OperandTable& t, int64_t outer, int64_t depth) {
+  if (t.bytes != 4) return fmt::format("{} has elements of {} bytes", what, t.bytes);
+  auto at = [&](int64_t i, int64_t k) { return t.offset[size_t(i * depth + k)]; };
+  const int64_t across = at(1, 0) - at(0, 0), along = at(0, 1) - at(0, 0);
+  bool lines = t.swizzle.bits == 0 && (along == 1 ? across % 2 == 0 && at(0, 0) % 2 == 0 : across == 1);
+  for (int64_t i = 0; i < outer; ++i)
+    for (int64_t k = 0; k < depth; ++k) lines = lines && at(i, k) == at(0, 0) + i * across + k * along;
+  return lines ? "" : fmt::format("{} is not laid out in lines", what);
+}
+
 /// outer × depth elements of shared memory, `outer` in blocks of `block`, form swizzled panels that a descriptor can name: rows of the panel are as
 /// long as the swizzle (W elements), and run along the depth or along `outer`.
 std::string refuse_panels(const char* what, const OperandTable& t, int64_t outer, int64_t depth,
@@ -111,6 +127,51 @@ std::string refuse_panels(const char* what, const OperandTable& t, int64_t outer
 
 }  // namespace
 
+void multiply_in_parts(float* d, const float* a, const float* b, int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t step = 8;
+  struct Parts {
+    std::vector<float> high, low;
+    Parts(const float* x, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        const uint32_t raised = std::bit_cast<uint32_t>(x[i]) + 0x1000u;
+        float upper = std::isfinite(x[i]) ? tf32(std::bit_cast<float>(raised)) : x[i];
+        if (std::isfinite(x[i]) && !std::isfinite(upper)) upper = tf32(x[i]);
+        high.push_back(upper);
+        low.push_back(tf32(x[i] - upper));
+      }
+    }
+    /// The 11 leading bits, as the unit reads them.
+    static float tf32(float x) { return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffffe000u); }
+  };
+  const Parts of_a(a, m * k), of_b(b, k * n);
+  auto toward_zero = [](double sum) {
+    float rounded = float(sum);
+    return std::isfinite(sum) && std::fabs(double(rounded)) > std::fabs(sum) ? std::nextafter(rounded, 0.0f)
+                                                                             : rounded;
+  };
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t from = 0; from < k; from += depth_of_parts) {
+        float high = 0, low = 0;
+        for (int64_t first = from; first < std::min(k, from + depth_of_parts); first += step) {
+          const int64_t end = std::min(k, first + step);
+          auto add = [&](float sum, const std::vector<float>& x, const std::vector<float>& y) {
+            double total = double(sum);
+            for (int64_t c = first; c < end; ++c)
+              total += double(x[size_t(i * k + c)]) * double(y[size_t(c * n + j)]);
+            return toward_zero(total);
+          };
+          low = add(low, of_a.low, of_b.high);
+          low = add(low, of_a.high, of_b.low);
+          high = add(high, of_a.high, of_b.high);
+        }
+        const float both = high + low;
+        d[i * n + j] += std::isnan(both) ? high : both;
+      }
+    }
+  }
+}
+
 std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int64_t depth,
                            const OperandTable& d, const OperandTable& a, const OperandTable& b) {
   if (atom.kind != Atom::Kind::Mma || (atom.completion != Completion::Group && !atom.by_warp)) return "";
@@ -130,8 +191,9 @@ std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int6
                                : refuse_fragment("the accumulator", d, rows, columns, atom.n);
   if (!s.empty()) return s;
   if (atom.by_warp)
-    s = registers ? refuse_warp_fragment("the first operand", a, rows, depth, atom.k)
-                  : refuse_blocks("the first operand", a, rows, depth);
+    s = registers       ? refuse_warp_fragment("the first operand", a, rows, depth, atom.k)
+        : atom.in_parts ? refuse_lines("the first operand", a, rows, depth)
+                        : refuse_blocks("the first operand", a, rows, depth);
   else
     s = registers ? refuse_fragment("the first operand", a, rows, depth, atom.k)
                   : refuse_panels("the first operand", a, rows, depth, atom.m, atom.k);
@@ -140,6 +202,7 @@ std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int6
   for (int64_t i = 0; registers && i < rows; i += atom.m)
     if (a.owner[size_t(i * depth)] != d.owner[size_t(i * columns)])
       return fmt::format("row {} of the first operand lies in other threads than that of the result", i);
+  if (atom.in_parts) return refuse_lines("the second operand", columns_first, columns, depth);
   if (atom.by_warp) return refuse_blocks("the second operand", columns_first, columns, depth);
   return refuse_panels("the second operand", columns_first, columns, depth, atom.n, atom.k);
 }

@@ -201,6 +201,8 @@ struct OperandTable {
   int bytes = 2;
   std::vector<int32_t> owner, offset;
 };
+/// d[m][n] += Σ_k a[m][k]·b[k][n] as atoms in_parts compute it (map/atom.h).
+void multiply_in_parts(float* d, const float* a, const float* b, int64_t m, int64_t n, int64_t k);
 std::string refuse_layouts(const Atom& atom, int64_t rows, int64_t columns, int64_t depth,
                            const OperandTable& d, const OperandTable& a, const OperandTable& b);
 

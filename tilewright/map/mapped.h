@@ -372,7 +372,7 @@ enum class LayoutClass : uint8_t { Aligned, General };
 MappedProgram map_cpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
 MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
 MappedProgram map_sm80(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
-/// The mapping for the architecture of a GPU: map_sm90 for sm_90a, map_sm80 for others.
+/// The mapping for the architecture of a GPU: map_sm90 for sm_90a, but for kernels whose products are of f32 operands, and map_sm80 for others.
 MappedProgram map_gpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout);
 
 /// All tables of the program's kernels.

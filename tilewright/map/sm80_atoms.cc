@@ -22,6 +22,17 @@ std::vector<Atom> make_sm80_table() {
     a.cost = 2;
     table.push_back(a);
   }
+  // d[16, 8] += a[16, 8] · b[8, 8] of f32 operands, each as a sum of two TF32 numbers: three products of m16n8k8, a quarter of the rate of f16 each.
+  table.push_back({.name = "mma.m16n8k8.tf32x3",
+                   .kind = Kind::Mma,
+                   .dtype = DType::f32,
+                   .by_warp = true,
+                   .a_in_registers = true,
+                   .in_parts = true,
+                   .m = 16,
+                   .n = 8,
+                   .k = 8,
+                   .cost = 6});
   table.push_back({.name = "fma.thread",
                    .kind = Kind::Mma,
                    .dtype = DType::f32,

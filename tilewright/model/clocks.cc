@@ -46,7 +46,7 @@ std::optional<ClockBudget> clock_budget(const Model& m, const MachineFile& machi
     const bool on_matrix = uses_matrix_unit(machine, op) && machine.matrix.at(op.dtype).rate;
     double rate = 0;  // of one core and clock
     if (on_matrix)
-      rate = machine.matrix.at(op.dtype).rate->value / 2 * per_core;
+      rate = machine.matrix.at(op.dtype).rate->value / 2 * per_core / matrix_products(op.dtype);
     else if (op.unit == Unit::Special)
       rate = machine.special_per_clock ? machine.special_per_clock->value
              : machine.special         ? machine.special->value * per_core

@@ -62,8 +62,15 @@ bool complete(const Model& m, const Integers& values) {
 }
 
 bool uses_matrix_unit(const MachineFile& machine, const Operation& op) {
-  return op.unit == Unit::Matrix && machine.gpu && op.dtype != DType::f32 && machine.matrix.count(op.dtype);
+  if (op.unit != Unit::Matrix || !machine.gpu) return false;
+  const auto unit = machine.matrix.find(op.dtype);
+  if (unit == machine.matrix.end()) return false;
+  if (op.dtype != DType::f32) return true;
+  return unit->second.rate && machine.fma_f32 &&
+         unit->second.rate->value > matrix_products(op.dtype) * machine.fma_f32->value;
 }
+
+double matrix_products(DType operands) { return operands == DType::f32 ? 3 : 1; }
 
 namespace {
 

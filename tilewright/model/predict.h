@@ -62,8 +62,10 @@ struct ResourceTime {
   enum class Kind : uint8_t { Transfer, Compute, Wait, Launch } kind = Kind::Transfer;
 };
 
-/// Does the operation run on matrix units there? f32 products do not: TF32 would round their operands.
+/// Does the operation run on matrix units there? f32 products do where three of TF32 take less time than one by FMA instructions.
 bool uses_matrix_unit(const MachineFile& machine, const Operation& op);
+/// Products of the matrix unit for one of the operands: three of TF32 for one of f32 (map/atom.h).
+double matrix_products(DType operands);
 
 struct Prediction {
   Occupancy occupancy;

@@ -15,6 +15,8 @@ constexpr double seconds_of_block = 3e-6;  // its first loads and last stores, w
 constexpr double seconds_of_load = 1e-6;   // until a tile that is asked for lies in shared memory
 constexpr double seconds_of_turn = 2e-8;   // signals of a chunk
 constexpr double sharpness = 4;            // of the maximum of two bounds: near to each other neither is met
+// Of a thread, for each multiply-add of f32 operands in parts (map/atom.h): four to split an element of b, which serves 16 rows, and four for each 32 added to a result.
+constexpr double instructions_of_parts = 4.0 / 16 + 4.0 / 32;
 
 /// Bytes of the arrays that are loaded, each once.
 double array_bytes(const Model& m, const Counted& c) {
@@ -105,7 +107,11 @@ void price_gpu(Sheet& sheet) {
     const double n =
         value_of(op.each, c.values()).value_or(0) * c.times(op.kernel, op.loop, op.plain, op.masked);
     if (op.unit == Unit::Matrix) p.operations += 2 * n;
-    (op.unit == Unit::Special ? special : uses_matrix_unit(machine, op) ? matrix[op.dtype] : vector) += n;
+    const bool on_matrix = uses_matrix_unit(machine, op);
+    (op.unit == Unit::Special ? special
+     : on_matrix              ? matrix[op.dtype]
+                              : vector) += on_matrix ? matrix_products(op.dtype) * n : n;
+    if (on_matrix && op.dtype == DType::f32) vector += instructions_of_parts * n;
   }
   for (const auto& [dtype, n] : matrix) {
     const MatrixUnit& unit = machine.matrix.at(dtype);

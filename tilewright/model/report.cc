@@ -329,7 +329,8 @@ class Reporter {
     }
     operations = expand(operations);
     if (operations.is_constant(0) || !first || !first->bandwidth) return;
-    const MaybeFigure rate = on_matrix ? machine_.matrix.at(dtype).rate : machine_.fma_f32;
+    MaybeFigure rate = on_matrix ? machine_.matrix.at(dtype).rate : machine_.fma_f32;
+    if (rate && on_matrix) rate->value /= matrix_products(dtype);
     section("arithmetic intensity");
     smooth("operations K of products", operations, "op", {"A2"});
     const Expr h = m_.smooth.memory.loaded + m_.smooth.memory.stored;

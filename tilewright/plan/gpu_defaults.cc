@@ -8,7 +8,8 @@
 //  5. More than 8192 rows (1024 where features are few) of a stream of exponentials are cut into 192 for three groups (three_groups).
 //  6. Up to 1024 rows of a stream of exponentials, and products of rule 3 that are arrays as they are, run on a persistent grid: the loading group reads ahead while results are
 //     stored. The former in sections of 32 indices of the last axis before the rows that streamed arrays have, so that blocks with most chunks come first (in_turn).
-//  7. Where single warps multiply (before compute capability 9.0), two groups compute and copy, with blocks and chunks that registers and shared memory hold (cut_for_warps).
+//  7. Where single warps multiply (before compute capability 9.0, and operands of f32), two groups compute and copy, with blocks and chunks that registers and shared memory hold
+//     (cut_for_warps); one where a sum of products of f32 arrays is all there is.
 //  8. Up to 64 rows of a stream with points (one query, or the query heads that share a key head), and of a product of 16-bit arrays, are one piece of one computing group, beside at most 128 columns.
 //     A longer stream is split, so that it is read by all multiprocessors, and blocks that run at once take the parts in turn (few_rows).
 //  9. The guard is the laziest that the state allows: speculative, threshold, always.
@@ -41,9 +42,27 @@ struct UnitTile {
   int stages = 2, groups = 2;
 };
 
+/// Products of f32 operands, which single warps take on tensor cores in parts (map/atom.h): two arrays of them at least.
+bool multiplies_in_parts(const DefaultStart& start, const Machine& machine) {
+  if (!machine.tf32_parts) return false;
+  int arrays = 0;
+  for (const std::vector<Sym>* list : {&start.roles.streamed_inputs, &start.roles.kept_inputs})
+    for (Sym t : *list) {
+      const DType dtype = start.program.input(t)->dtype;
+      if (start.roles.read_at.at(t).size() < 2 || !is_float(dtype)) continue;
+      if (dtype != DType::f32) return false;
+      ++arrays;
+    }
+  return arrays > 1;
+}
+
+bool by_warps(const DefaultStart& start, const Machine& machine) {
+  return machine.arch != sm90().arch || multiplies_in_parts(start, machine);
+}
+
 /// Accumulators lie in registers: 64 rows by 256 columns, or as many columns of several results, take half of those of a group of 128 threads. Where both operands are
 /// arrays as they are, nothing else does, and four groups share what is copied.
-UnitTile unit_tile(const DefaultStart& start) {
+UnitTile unit_tile(const DefaultStart& start, const Machine& machine) {
   const Program& p = start.program;
   const Derivation& d = start.derivation;
   const AxisRoles& roles = start.roles;
@@ -58,11 +77,15 @@ UnitTile unit_tile(const DefaultStart& start) {
   const bool moves =
       d.passes.size() == 1 && std::any_of(d.passes[0].state.points.begin(), d.passes[0].state.points.end(),
                                           [](const Point& x) { return x.kind != Point::Kind::Mean; });
-  if (d.passes.size() != 1 || moves || d.passes[0].state.points.size() > 1 || !narrow || results == 0)
+  const bool tf32 = multiplies_in_parts(start, machine);
+  if (d.passes.size() != 1 || moves || d.passes[0].state.points.size() > 1 || !(narrow || tf32) ||
+      results == 0)
     return {};
-  if (results == 1 && d.passes[0].state.components.size() == 1 && roles.streamed_inputs.size() == 2 &&
-      roles.kept_inputs.empty())
-    return {256, 128, 64, 4, 4};
+  const bool as_they_are = results == 1 && d.passes[0].state.components.size() == 1 &&
+                           roles.streamed_inputs.size() == 2 && roles.kept_inputs.empty();
+  // A core holds two blocks of one group, which do not wait for each other.
+  if (tf32) return as_they_are ? UnitTile{128, 64, 32, 3, 1} : UnitTile{128, 64, 32, 3, 2};
+  if (as_they_are) return {256, 128, 64, 4, 4};
   return {128, std::max<int64_t>(64, 256 / results), 64, 3, 2};
 }
 
@@ -236,12 +259,14 @@ int64_t chunk_that_fits(const DefaultStart& start, const Plan& plan, const UnitT
 /// Rule 7, for two groups (one of few rows). A group of four warps has 128 rows, so that what a warp reads of the streamed operand serves 32 of them; 64 where registers or shared memory do not
 /// hold that, or where there are few.
 Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Machine& machine, int groups) {
-  constexpr int64_t most_registers = 190, shortest = 32;
+  constexpr int64_t shortest = 32;
   const Program& p = start.program;
   const Derivation& d = start.derivation;
   const AxisRoles& roles = start.roles;
   const int64_t width = widest_operand(p, roles), summed = start.summed();
-  const bool scores = has_points(d) && width <= 2;
+  // Parts of f32 operands and the sums of their products take half of the registers.
+  const bool tf32 = multiplies_in_parts(start, machine), scores = has_points(d) && (width <= 2 || tf32);
+  const int64_t most_registers = tf32 ? 96 : 190;
   plan.computers =
       groups;  // they copy too; the loading group of the plan says that products go to units for 16-bit operands
   int64_t results = 0;
@@ -249,7 +274,7 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
     for (const Component& c : pass.state.components) results += c.axes.size() > 1;
   const auto rows = [&] { return start.row_axis ? start.extents.of[start.row_axis] : 1; };
   const auto registers = [&] {  // of a thread, for the results and a chunk of scores
-    int64_t n = has_points(d) ? rows() * plan.chunk * 3 / 2 : 0;
+    int64_t n = has_points(d) ? rows() * plan.chunk * (tf32 ? 4 : 3) / 2 : 0;
     for (const Pass& pass : d.passes)
       for (const Component& c : pass.state.components)
         if (c.axes.size() > 1) n += start.extents.elements(c.axes);
@@ -264,22 +289,27 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
       const int64_t extent = a == plan.stream || it == start.extents.of.end() ? 1 : it->second;
       n *= panels && extent > 1 && contains(plan.whole, a) ? (extent + 63) / 64 * 64 : extent;
     }
-    return n;
+    // Lines of f32 operands lie apart in the banks.
+    if (!tf32 || p.tensor_axes(t).empty()) return n;
+    const auto line = start.extents.of.find(p.tensor_axes(t).back());
+    return n + n * 8 / std::max<int64_t>(line == start.extents.of.end() ? 1 : line->second, 16);
   };
   const auto shared = [&] {
     int64_t n = 0;
     for (Sym t : roles.kept_inputs) n += tile_bytes(t);
     for (Sym t : roles.streamed_inputs) {
       // A chunk along the last dimension of an array lies in such a panel too.
-      const bool inner = bytes(p.input(t)->dtype) == 2 && p.tensor_axes(t).back() == plan.stream;
+      const std::vector<Sym> axes = p.tensor_axes(t);
+      const bool inner = bytes(p.input(t)->dtype) == 2 && !axes.empty() && axes.back() == plan.stream;
       n += (inner ? (plan.chunk + 63) / 64 * 64 : plan.chunk) * tile_bytes(t) * plan.stages;
     }
     const int64_t made = unit.groups > 2 ? 0 : has_points(d) ? std::max<int64_t>(2, width) : 4 * results;
     return n + rows() * (plan.chunk + 8) * made;
   };
-  std::vector<int64_t> blocks{64 * groups}, chunks{64, 32, 16};
-  if (groups > 1 && (scores || unit.groups > 2)) blocks.insert(blocks.begin(), 256);
+  std::vector<int64_t> blocks{tf32 && !scores ? unit.rows : 64 * groups}, chunks{64, 32, 16};
+  if (groups > 1 && ((scores && !tf32) || unit.groups > 2)) blocks.insert(blocks.begin(), 256);
   if (!scores && unit.chunk > 64) chunks.insert(chunks.begin(), 128);
+  if (tf32 && !has_points(d)) chunks = {32, 16};
   const auto fits = [&] {
     for (int64_t block : blocks) {
       for (Cut& cut : plan.group)
@@ -288,7 +318,8 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
       for (int64_t chunk : chunks) {
         plan.chunk = chunk;
         for (plan.stages = (groups == 1 ? 3 : std::min(3, unit.stages)); plan.stages >= 2; --plan.stages)
-          if (shared() <= machine.shared_bytes - kSignals && (!scores || registers() <= most_registers) &&
+          if (shared() <= machine.shared_bytes - kSignals &&
+              (!scores || registers() <= most_registers || (tf32 && chunk == chunks.back())) &&
               (chunk >= shortest || block == blocks.back()))
             return true;
       }
@@ -314,8 +345,7 @@ std::vector<GuardedPlan> few_rows(DefaultStart start, Plan plan, const UnitTile&
   const UnitTile few{kFewRows, kFewColumns, 128, 3, 1};
   plan.computers = few.groups;
   plan.stages = few.stages;
-  if (machine.arch != sm90().arch)
-    return in_parts(start, cut_for_warps(start, plan, few, machine, few.groups));
+  if (by_warps(start, machine)) return in_parts(start, cut_for_warps(start, plan, few, machine, few.groups));
   plan.grid = GridBy::Persistent;
   plan.chunk = chunk_that_fits(start, plan, few);
   Plan longer = plan;
@@ -327,7 +357,8 @@ std::vector<GuardedPlan> few_rows(DefaultStart start, Plan plan, const UnitTile&
 /// Rules 2 to 7.
 std::vector<GuardedPlan> many_rows(const DefaultStart& start, Plan plan, const UnitTile& unit,
                                    const Machine& machine) {
-  if (machine.arch != sm90().arch) return {GuardedPlan{{}, cut_for_warps(start, plan, unit, machine, 2)}};
+  if (by_warps(start, machine))
+    return {GuardedPlan{{}, cut_for_warps(start, plan, unit, machine, std::min(2, unit.groups))}};
   plan.chunk = chunk_that_fits(start, plan, unit);
   std::vector<GuardedPlan> plans{GuardedPlan{{}, plan}};
   if (const std::optional<GuardedPlan> longer = three_groups(start, plan)) {
@@ -360,7 +391,7 @@ std::vector<GuardedPlan> many_rows(const DefaultStart& start, Plan plan, const U
 }  // namespace
 
 std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& machine) {
-  const UnitTile unit = unit_tile(start);
+  const UnitTile unit = unit_tile(start, machine);
   start.cut([&](Sym axis) {
     return axis == start.row_axis ? std::pair(unit.rows, int64_t(64)) : std::pair(unit.columns, unit.columns);
   });

@@ -1,11 +1,33 @@
 // map_sm80: the phases of the mapping to GPUs (map/sm90/context.h) with products by warps and copies in groups.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/support/error.h"
+#include "tilewright/tile/statements.h"
 
 namespace tilewright {
 namespace {
+
+/// The kernel's products are of f32 operands, rows by columns. Single warps take them on tensor cores in parts; wgmma has no form for that, since it reads operands
+/// from shared memory as they are.
+bool multiplies_in_parts(const TileKernel& k) {
+  bool in_parts = false, whole = false;
+  for_each_stmt(k.body, [&](const Stmt& s) {
+    auto* dot = std::get_if<Dot>(&s.node);
+    if (!dot) return;
+    const Tile &d = k.tile(dot->tile), &a = k.tile(dot->a), &b = k.tile(dot->b);
+    const bool rows = std::any_of(d.axes.begin(), d.axes.end(), [&](Sym x) {
+      const KernelAxis& axis = k.axis(x);
+      return axis.kind == KernelAxis::Kind::Group && axis.block > 1;
+    });
+    whole = whole || (bytes(a.dtype) == 2 && a.dtype == b.dtype);
+    in_parts = in_parts || (rows && d.axes.size() == 2 && d.dtype == DType::f32 && a.dtype == DType::f32 &&
+                            b.dtype == DType::f32);
+  });
+  return in_parts && !whole;
+}
 
 /// Numbers of four bits of exponent are converted by instructions that came with compute capability 8.9.
 void refuse_f8(const Program& p, const Machine& m) {
@@ -27,11 +49,12 @@ void refuse_f8(const Program& p, const Machine& m) {
 MappedProgram map_sm80(const Program& elaborated, const TileProgram& t, const Machine& m,
                        LayoutClass layout) {
   refuse_f8(elaborated, m);
-  return hopper::map_kernels(elaborated, t, m, layout, true);
+  return hopper::map_kernels(elaborated, t, m, layout, [](const TileKernel&) { return true; });
 }
 
 MappedProgram map_gpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout) {
-  return m.arch == "sm_90a" ? map_sm90(elaborated, t, m, layout) : map_sm80(elaborated, t, m, layout);
+  if (m.arch != sm90().arch) return map_sm80(elaborated, t, m, layout);
+  return hopper::map_kernels(elaborated, t, m, layout, multiplies_in_parts);
 }
 
 }  // namespace tilewright

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t panel_columns = 64;  // elements of 2 bytes in a row of 128 bytes
 constexpr int64_t panel_alignment = 1024;
+constexpr int64_t step_of_parts =
+    8;  // rows, columns and depth of f32 operands on tensor cores are whole multiples
 constexpr int64_t largest_box = 256;
 constexpr size_t most_map_dims = 5;
 constexpr int warps_of_group = 4, warp_threads = 32;
@@ -46,12 +48,19 @@ bool steps_along(Expr index, Sym axis, const std::vector<Sym>& axes) {
   return true;
 }
 
+/// A product on tensor cores that reads the tile; null: none does.
+const Product* unit_product(const Context& c, Sym tile) {
+  for (const Product& p : c.products)
+    if (p.tensor_core && (p.a == tile || p.b == tile)) return &p;
+  return nullptr;
+}
+
 /// Contiguous along `inner`: in swizzled panels, or in rows apart in the banks.
-Layout tile_layout(const Context& c, const Tile& tile, Sym inner, bool panels) {
+Layout tile_layout(const Context& c, const Tile& tile, Sym inner, bool tensor_core) {
   const std::vector<Sym>& axes = tile.axes;
   std::vector<int64_t> shape;
   for (Sym a : axes) shape.push_back(c.extent(a));
-  if (panels) {
+  if (tensor_core && bytes(tile.dtype) == 2) {
     const int in = axes[0] == inner ? 0 : 1, outer = 1 - in;
     shape[in] = round_up(shape[in], panel_columns);
     shape[outer] = round_up(shape[outer], c.axis(axes[outer]).kind == KernelAxis::Kind::Whole ? 16 : 8);
@@ -67,13 +76,18 @@ Layout tile_layout(const Context& c, const Tile& tile, Sym inner, bool panels) {
     auto at = std::find_if(order.begin(), order.end(), [&](int a) { return axes[a] == inner; });
     std::rotate(order.begin(), at, at + 1);
   }
-  // Rows one 16-byte unit apart in the banks, each aligned to it.
+  // Rows one 16-byte unit apart in the banks, each aligned to it: four threads that read neighbouring pairs of rows, eight elements of each, meet in no bank. Eight
+  // threads do that read four neighbouring pairs of elements of each row where rows are two units apart, as products in parts do along the contracted axis.
   int64_t pad = 0;
   const int64_t unit = 16 / bytes(tile.dtype);
+  const Product* product = tensor_core ? unit_product(c, tile.sym) : nullptr;
+  if (product)
+    for (int64_t& n : shape) n = round_up(n, step_of_parts);
+  const bool pairs = product && inner == product->dot->axes[0];
   if (axes.size() >= 2 && unit > 0) {
     const int64_t row = shape[order[0]];
     pad = round_up(row, unit) - row;
-    if ((row + pad) / unit % 2 == 0) pad += unit;
+    while (pairs ? (row + pad) / unit % 4 != 2 : (row + pad) / unit % 2 == 0) pad += unit;
   }
   return Layout::strided(shape, order, pad);
 }
@@ -81,7 +95,7 @@ Layout tile_layout(const Context& c, const Tile& tile, Sym inner, bool panels) {
 Layout staged_layout(const Context& c, const Staged& s) {
   Sym inner = innermost_axis(c, *s.tile, s.load->tensor, s.load->index);
   if (!inner && !s.tile->axes.empty()) inner = s.tile->axes.back();
-  return tile_layout(c, *s.tile, inner, is_panel(c, s));
+  return tile_layout(c, *s.tile, inner, s.tensor_core || is_panel(c, s));
 }
 
 /// Tries to copy the tile with the bulk copy engine; leaves s alone where it cannot.
@@ -247,7 +261,7 @@ void allocate_made(Context& c, Made& m) {
   }
   Layout layout = tile_layout(c, t, m.inner, m.tensor_core);
   Buffer& b = add_local(c, t.sym, t.axes, t.dtype, std::move(layout), "made by all threads");
-  if (m.tensor_core) b.alignment = panel_alignment;
+  if (m.tensor_core && bytes(t.dtype) == 2) b.alignment = panel_alignment;
 }
 
 /// Which terms of a product are present, where FMA instructions need it in other threads than those that know.

@@ -6,6 +6,7 @@
 //   computing_role()    statements to ops, waits, pipelines
 //   collect_arguments() what the ops read
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -157,9 +158,9 @@ struct Context {
   bool by_warps = false;
 };
 
-/// Maps every kernel (sm90.cc). `by_warps`: Context::by_warps.
+/// Maps every kernel (sm90.cc). `by_warps`: Context::by_warps of a kernel.
 MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const Machine& m,
-                          LayoutClass layout, bool by_warps);
+                          LayoutClass layout, const std::function<bool(const TileKernel&)>& by_warps);
 void survey(Context& c);
 /// Register tiles that are loaded in every chunk come through rings, from where threads take what they hold: copies are then under way ahead of time, and
 /// memory is read in whole rows.

@@ -135,7 +135,7 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
 }  // namespace
 
 MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const Machine& m,
-                          LayoutClass layout, bool by_warps) {
+                          LayoutClass layout, const std::function<bool(const TileKernel&)>& by_warps) {
   MappedProgram out;
   out.name = t.name;
   out.target = Target::Cuda;
@@ -154,7 +154,7 @@ MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const
   for (auto& [sym, size] : literal_sizes.sizes) size = baked(size);
   literal_sizes.sizes.insert(literal_sizes.sizes.end(), baked.sizes.begin(), baked.sizes.end());
   for (const TileKernel& k : t.kernels)
-    out.kernels.push_back(map_kernel(elaborated, t, k, m, layout, by_warps, literal_sizes, out.layout));
+    out.kernels.push_back(map_kernel(elaborated, t, k, m, layout, by_warps(k), literal_sizes, out.layout));
   number_checks(elaborated, out);
   for (MappedKernel& k : out.kernels)
     if (has_checks(k))
@@ -177,7 +177,7 @@ MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const
 
 MappedProgram map_sm90(const Program& elaborated, const TileProgram& t, const Machine& m,
                        LayoutClass layout) {
-  return hopper::map_kernels(elaborated, t, m, layout, false);
+  return hopper::map_kernels(elaborated, t, m, layout, [](const TileKernel&) { return false; });
 }
 
 }  // namespace tilewright

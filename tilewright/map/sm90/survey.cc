@@ -102,12 +102,13 @@ void orient(const Context& c, Product& p) {
   }
 }
 
-/// Whether wgmma covers the product; the reasons why not are the conditions in order.
+/// Whether a unit covers the product; the reasons why not are the conditions in order.
 void choose_unit(Context& c, Product& p) {
   const Dot& dot = *p.dot;
   const Tile &d = c.tile(dot.tile), &a = c.tile(p.a), &b = c.tile(p.b);
   if (!p.row || !p.column || d.axes.size() != 2 || d.dtype != DType::f32) return;
-  if (dot.axes.size() != 1 || !two_bytes(a.dtype) || a.dtype != b.dtype) return;
+  const bool in_parts = c.by_warps && c.machine.tf32_parts && a.dtype == DType::f32;
+  if (dot.axes.size() != 1 || !(two_bytes(a.dtype) || in_parts) || a.dtype != b.dtype) return;
   const Sym k = dot.axes[0];
   auto has = [](const Tile& t, Sym x, Sym y) {
     return t.axes.size() == 2 && contains(t.axes, x) && contains(t.axes, y);
@@ -116,11 +117,13 @@ void choose_unit(Context& c, Product& p) {
   if (b.level != Level::Shared || a.level == Level::Memory) return;
   const bool registers = a.level == Level::Registers;
   const KernelAxis& contracted = c.axis(k);
-  // A partial chunk of 16 would contract elements of the next chunk; a whole axis is padded with zeros.
-  if (contracted.kind != KernelAxis::Kind::Whole && contracted.block % 16 != 0) return;
+  const int64_t step = in_parts ? 8 : 16;
+  // A partial step would contract elements of the next chunk; a whole axis is padded with zeros.
+  if (contracted.kind != KernelAxis::Kind::Whole && contracted.block % step != 0) return;
   if (registers && a.axes != std::vector<Sym>{p.row, k}) return;
-  // A made operand is laid out in whole panels, which its own operands must cover.
-  if (c.find_made(b.sym) && (c.axis(k).block % 64 != 0 || c.axis(p.column).block % 64 != 0)) return;
+  // A made operand is laid out in whole panels or steps, which its own operands must cover.
+  const int64_t whole = in_parts ? step : 64;
+  if (c.find_made(b.sym) && (c.axis(k).block % whole != 0 || c.axis(p.column).block % whole != 0)) return;
   int64_t n = (c.axis(p.column).block + 7) / 8 * 8;
   int pieces = 1;
   while (n > 256 * pieces) ++pieces;
@@ -130,7 +133,7 @@ void choose_unit(Context& c, Product& p) {
   }
   p.tensor_core = true;
   if (c.by_warps) {
-    p.atom = fmt::format("mma.m16n8k16.{}", name(a.dtype));
+    p.atom = in_parts ? "mma.m16n8k8.tf32x3" : fmt::format("mma.m16n8k16.{}", name(a.dtype));
     return;
   }
   p.atom = fmt::format("wgmma.m64n{}k16.{}{}", n / pieces, name(a.dtype), registers ? ".rs" : "");
