@@ -74,15 +74,30 @@ _DTYPES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf
            "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
-def _describe(name, x):
+def _refuse(what, help):
+    raise TilewrightError(f"error: {what}\n  help: {help}\n")
+
+
+def _describe(name, x, on_gpu, is_output):
     """(dtype, pointer, shape, strides in elements) of a NumPy array or a PyTorch tensor."""
+    if not hasattr(x, "dtype") or not (hasattr(x, "data_ptr") or hasattr(x, "ctypes")):
+        raise TypeError(f"array `{name}` is a {type(x).__name__}: pass a NumPy array or a PyTorch tensor")
+    tensor = hasattr(x, "data_ptr")
+    if (x.is_cuda if tensor else False) != on_gpu:
+        where = "on the host" if on_gpu else "on a GPU"
+        _refuse(f"array `{name}` lies {where}, which target {'cuda' if on_gpu else 'cpu'} does not reach",
+                f"pass {name}.cuda()" if on_gpu and tensor else "pass a PyTorch tensor on the GPU" if on_gpu else f"pass {name}.cpu()")
     dtype = str(x.dtype).replace("torch.", "")
     if dtype not in _DTYPES:
-        raise TilewrightError(f"array `{name}` has dtype {dtype}, which no program declares")
-    if hasattr(x, "data_ptr"):
+        if not tensor and x.dtype.newbyteorder("=").name in _DTYPES:
+            _refuse(f"array `{name}` has dtype {dtype}, whose bytes are in the other order", f"pass {name}.astype({name}.dtype.newbyteorder('='))")
+        _refuse(f"array `{name}` has dtype {dtype}, which no program declares", "dtypes are " + ", ".join(_DTYPES))
+    if tensor:
         return _DTYPES[dtype], x.data_ptr(), tuple(x.shape), tuple(x.stride())
+    if is_output and not x.flags.writeable:
+        _refuse(f"output `{name}` is read-only", "pass an array that can be written, such as a copy")
     if any(s % x.itemsize for s in x.strides):
-        raise TilewrightError(f"array `{name}` has strides that are not whole elements")
+        _refuse(f"array `{name}` has strides that are not whole elements", f"pass {name}.copy()")
     return _DTYPES[dtype], x.ctypes.data, x.shape, tuple(s // x.itemsize for s in x.strides)
 
 
@@ -91,19 +106,24 @@ class Kernel:
 
     def __init__(self, source, target="cpu", schedule="", overrides=""):
         self._handle = None
+        for argument, value, wanted in (("source", source, "the text of a program, such as open(path).read()"), ("target", target, "\"cpu\" or \"cuda\""),
+                                        ("schedule", schedule, "a schedule's text, or \"\""), ("overrides", overrides, "text like \"d=64,Q=bf16\", or \"\"")):
+            if not isinstance(value, str):
+                raise TypeError(f"Kernel: {argument} is a {type(value).__name__}: pass {wanted}")
         lib = _library()
         self.target = target
         self._handle = lib.tw_compile(source.encode(), target.encode(), schedule.encode(), overrides.encode())
         if not self._handle:
             raise TilewrightError(lib.tw_last_error().decode())
         self.info = json.loads(lib.tw_describe(self._handle).decode())
+        self._outputs = {o["name"] for o in self.info["outputs"]}
 
     def prepare(self, sizes=None, params=None, **arrays):
         """Packs the arguments once; `run` with the result launches without the cost of packing."""
         keep = []
         packed = (_Array * len(arrays))()
         for slot, (name, x) in zip(packed, arrays.items()):
-            dtype, pointer, shape, strides = _describe(name, x)
+            dtype, pointer, shape, strides = _describe(name, x, self.target == "cuda", name in self._outputs)
             slot.name, slot.dtype, slot.data, slot.rank = name.encode(), dtype.encode(), pointer, len(shape)
             slot.shape = (ctypes.c_int64 * len(shape))(*shape)
             slot.strides = (ctypes.c_int64 * len(shape))(*strides)
