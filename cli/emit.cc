@@ -120,8 +120,13 @@ void add_emit(CLI::App& app, int& status) {
                                         ? print(c.kernels[k].program)
                                         : emitted(c.kernels[k], plan_for(c.kernels[k], sizes), options,
                                                   *stage, *layout, *canonical, times);
-            text += heading(c, k, *stage == "source" ? "//" : "#") + own;
+            // Each source has its own helpers; in namespaces they are one file that compiles.
+            const bool inside = emitted_source && c.several();
+            text += heading(c, k, emitted_source ? "//" : "#");
+            if (inside) text += fmt::format("namespace kernel_{} {{\n", k + 1);
+            text += own;
             if (c.several() && !own.empty() && own.back() != '\n') text += "\n";
+            if (inside) text += fmt::format("}}  // namespace kernel_{}\n", k + 1);
             one["text"] = own;
           }
           kernels.push_back(one);
