@@ -63,14 +63,11 @@ SessionOptions session_options(const Options& o, const Program& p,
     expect_known("--param", name, params, "param");
   }
   // What will be written is looked at before anything runs.
-  std::map<std::string, std::string> files;
+  OutputFiles files = files_read(o);
   for (const auto& [name, file] : pairs(o.outputs, "--output")) {
     expect_known("--output", name, outputs, "output");
     check_writable(fmt::format("--output {}={}", name, file), file);
-    if (const auto [other, fresh] = files.emplace(file, name); !fresh)
-      throw UserError(
-          Span{}, fmt::format("--output: `{}` and `{}` go to the same file {}", other->second, name, file),
-          "name a file for each");
+    files.writes("--output " + name, file);
   }
   for (const auto& [name, text] : pairs(o.inputs, "--input")) {
     expect_known("--input", name, inputs, "input");

@@ -39,15 +39,13 @@ void add_build(CLI::App& app, int& status) {
                                   sizes.begin()->first, sizes.begin()->second),
                       fmt::format("declare `axis {0} = {1}` to fix it, or leave --size {0} out",
                                   sizes.begin()->first, sizes.begin()->second));
-    std::map<std::string, std::string> files;
+    OutputFiles files = files_read(*o);
     for (const auto& [option, file] : {std::pair<std::string, std::string>{"-o", *library},
                                        {"--header", *header},
                                        {"--source", *source}}) {
       if (file.empty()) continue;
       check_writable(option + " " + file, file);
-      if (const auto [other, fresh] = files.emplace(file, option); !fresh)
-        throw UserError(Span{}, fmt::format("{} and {} go to the same file {}", other->second, option, file),
-                        "name a file for each");
+      files.writes(option, file);
     }
     const std::string name = prefix->empty() ? c_function(p.name) : *prefix;
     Progress progress("compiling the library");

@@ -134,7 +134,10 @@ void add_draw(CLI::App& app, int& status) {
   verb->callback([=, &status] {
     status = [&] {
       const Theme theme = theme_of(drawing->theme);
-      if (!drawing->output.empty()) check_writable("--output", drawing->output);
+      if (!drawing->output.empty()) {
+        check_writable("--output", drawing->output);
+        files_read(*o).writes("--output", drawing->output);
+      }
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
       const CompileOptions options = compile_options(*o, p);

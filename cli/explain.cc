@@ -102,6 +102,7 @@ void add_explain(CLI::App& app, int& status) {
            sizes);  // what is wrong with the command line is told before the file's own line is heeded
       read_comments(o->program.file, about, words);
       const bool tried = take_try_line(o->program, words);
+      if (!o->html.empty()) files_read(o->program, o->machine.machine).writes("--html", o->html);
       const Program p = load(o->program, sizes);
       CompileOptions options = options_on(machine, o->machine, target, o->program, p);
       if (target == Target::Cuda && !o->no_run) options.arch.clear();  // what runs is made for the device

@@ -206,6 +206,17 @@ std::map<std::string, double> param_values(const Options& o) {
   return values;
 }
 
+OutputFiles files_read(const Options& o, const std::string& machine) {
+  OutputFiles files;
+  files.reads("the program", o.file);
+  if (o.has_schedule) files.reads("the schedule", o.schedule);
+  if (!machine.empty()) files.reads("the machine", machine);
+  for (const auto& [name, file] : pairs(o.inputs, "--input"))
+    if (file != "normal" && file != "uniform" && file != "zeros")
+      files.reads(fmt::format("the input `{}`", name), file);
+  return files;
+}
+
 void expect_one_of(const std::string& given, const std::vector<std::string>& known, const std::string& kind) {
   if (std::find(known.begin(), known.end(), given) != known.end()) return;
   const std::string near = nearest_name(given, known);

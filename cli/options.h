@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/output.h"
 #include "tilewright/driver/kernel.h"
 
 namespace tilewright::cli {
@@ -52,6 +53,9 @@ Program load(const Options& o, std::map<std::string, int64_t>& sizes);
 /// Target, schedule (text, or a file's content), threads, device, streamed axis.
 CompileOptions compile_options(const Options& o, const Program& p);
 std::map<std::string, double> param_values(const Options& o);
+
+/// The files that these options name for reading: the program, a schedule's file, inputs. `machine`: what --machine says, empty where nothing does.
+OutputFiles files_read(const Options& o, const std::string& machine = "");
 
 /// UserError "no {kind} is called `{given}`" unless `given` is one of `known`; the nearest is suggested, or all are named.
 void expect_one_of(const std::string& given, const std::vector<std::string>& known, const std::string& kind);

@@ -60,6 +60,35 @@ void check_writable(const std::string& option, const std::string& path) {
         "name a file in another folder");
 }
 
+namespace {
+
+/// The same file, or two paths to where none is yet.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  const fs::path first = fs::weakly_canonical(fs::absolute(a), error);
+  if (error) return false;
+  const fs::path second = fs::weakly_canonical(fs::absolute(b), error);
+  return !error && first == second;
+}
+
+}  // namespace
+
+void OutputFiles::reads(const std::string& what, const std::string& path) { read_.push_back({what, path}); }
+
+void OutputFiles::writes(const std::string& option, const std::string& path) {
+  std::error_code none;  // what is read and is no file has a message of its own
+  for (const Known& k : read_)
+    if (fs::equivalent(k.path, path, none))
+      throw UserError(Span{}, fmt::format("{} would overwrite {}, {}", option, k.name, k.path),
+                      "name another file");
+  for (const Known& k : written_)
+    if (same_file(k.path, path))
+      throw UserError(Span{}, fmt::format("{} and {} go to the same file {}", k.name, option, path),
+                      "name a file for each");
+  written_.push_back({option, path});
+}
+
 void write_text(const std::string& path, const std::string& text) {
   if (!write_file_atomically(path, std::vector<char>(text.begin(), text.end())))
     throw UserError(Span{}, fmt::format("{} cannot be written", path),

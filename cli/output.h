@@ -2,6 +2,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace tilewright::cli {
 
@@ -19,6 +20,21 @@ struct ClosedPipe {};
 
 /// UserError unless a file can be created or replaced at `path`: its folder exists and can be written, and `path` is no folder. `option` begins the message.
 void check_writable(const std::string& option, const std::string& path);
+
+/// The files that one command reads and writes: no output goes to a file that it reads, or to that of another output, by whatever path.
+class OutputFiles {
+ public:
+  /// A file that is read. `what` ends a message: "the program".
+  void reads(const std::string& what, const std::string& path);
+  /// UserError where an output, named by `option`, would overwrite what is read or another output; else remembers it.
+  void writes(const std::string& option, const std::string& path);
+
+ private:
+  struct Known {
+    std::string name, path;
+  };
+  std::vector<Known> read_, written_;
+};
 
 /// Writes a text file under a temporary name and renames it. UserError naming the file and the reason.
 void write_text(const std::string& path, const std::string& text);

@@ -26,7 +26,10 @@ void expect_steps(const CLI::App& verb, const StepsRequest& steps) {
 }
 
 int print_steps(const Options& given, const StepsRequest& request) {
-  if (!request.html.empty()) check_writable("--html", request.html);
+  if (!request.html.empty()) {
+    check_writable("--html", request.html);
+    files_read(given, request.machine.machine).writes("--html", request.html);
+  }
   Target target = Target::Interp;
   const MachineFile machine = chosen_machine(request.machine, "h200", target);
   std::map<std::string, int64_t> sizes;

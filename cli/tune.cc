@@ -120,7 +120,10 @@ void add_tune(CLI::App& app, int& status) {
     expect_effect(*verb, "--device", !cpu, "it chooses the GPU of --target cuda");
     expect_effect(*verb, "--threads", cpu, "it is for --target cpu");
     const MachineFile machine = with_rates(machine_of_target(o->machine, o->program.target));
-    if (!o->output.empty()) check_writable("--output " + o->output, o->output);
+    if (!o->output.empty()) {
+      check_writable("--output " + o->output, o->output);
+      files_read(o->program, o->machine).writes("--output", o->output);
+    }
     std::map<std::string, int64_t> given;
     const Program p = load(o->program, given);
     const CompileOptions options = compile_options(o->program, p);
