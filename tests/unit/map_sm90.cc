@@ -295,6 +295,17 @@ TEST(MapSm90, ValuesForASlowPathAreMadeThere) {
   }
 }
 
+/// The exponentials are made in front of the slow path, which may make them again, and multiplied behind it: no statement may take them as written by both.
+TEST(MapSm90, ValuesThatASlowPathMayMakeAgainAreMadeBefore) {
+  for (const char* guard : {"speculative", "threshold", "always"}) {
+    const Compiled c = compile_file(
+        "examples/softmax_backward_dq.tw",
+        fmt::format("group b=1, h=1, i=128/64; stream j=64; keep L, Q, D, dO; stages 2; roles 1+2; guard {}", guard));
+    const MappedRun run(c, {{"b", 1}, {"h", 1}, {"i", 130}, {"j", 200}}, LayoutClass::Aligned);
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << guard;
+  }
+}
+
 TEST(MapSm90, ElementWorkBehindTheLastProducts) {
   const Compiled c =
       compile_file("examples/unsafe_softmax.tw",

@@ -12,6 +12,11 @@
 namespace tilewright::hopper {
 namespace {
 
+/// What a slow path or a loop writes may be what it was.
+bool always_writes(const Stmt& s) {
+  return !std::holds_alternative<When>(s.node) && !std::holds_alternative<Loop>(s.node);
+}
+
 bool among(const std::vector<Sym>& v, Sym s) { return std::find(v.begin(), v.end(), s) != v.end(); }
 
 Body::iterator last_writer(Body& body, Sym tile) {
@@ -161,7 +166,7 @@ void move_row_factors(Context& c, Body& body) {
     }
     bool before = false;  // read by the next chunk, in front of its writer
     for (size_t n = 0; n < k && !before; ++n) {
-      if (among(tiles_written(body[n]), m->tile)) break;
+      if (among(tiles_written(body[n]), m->tile) && always_writes(body[n])) break;
       before = among(tiles_read(c, body[n]), m->tile);
     }
     if (!free || before || uses != 1) continue;
@@ -285,13 +290,14 @@ void defer_values(Context& c, Body& body) {
         }
         free = free && !among(written, m->tile);
       } else if (among(written, m->tile)) {
-        rewritten = true;
+        rewritten = always_writes(body[n]);
+        free = free && rewritten;
       }
       if (!rewritten) free = free && !among_any(written, needed);
     }
     bool before = false;  // read by the next chunk, in front of its writer
     for (size_t n = 0; n < k && !before; ++n) {
-      if (among(tiles_written(body[n]), m->tile)) break;
+      if (among(tiles_written(body[n]), m->tile) && always_writes(body[n])) break;
       before = among(tiles_read(c, body[n]), m->tile);
     }
     if (!free || !user || before) continue;
