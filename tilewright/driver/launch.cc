@@ -8,6 +8,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/checks.h"
 #include "tilewright/program/failures.h"
+#include "tilewright/program/params.h"
 
 namespace tilewright {
 
@@ -46,15 +47,14 @@ std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScala
   for (const Param& q : p.params) {
     double value = 0;
     if (auto it = params.find(q.sym.name()); it != params.end()) {
-      value = it->second;
+      value = param_value(q, it->second);
     } else if (q.value) {
       refuse_zero_divisors(p, q.value, values);
-      value = evaluate(q.value, values);
+      value = round_to(q.dtype, evaluate(q.value, values));
     } else {
       throw UserError(q.span, fmt::format("param `{}` has no value", q.sym.name()),
                       fmt::format("pass --param {}=…", q.sym.name()));
     }
-    value = round_to(q.dtype, value);
     if (q.range) {
       for (Expr e : {q.range.lo, q.range.hi}) refuse_zero_divisors(p, e, values);
       const double lo = evaluate(q.range.lo, values), hi = evaluate(q.range.hi, values);

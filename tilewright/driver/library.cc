@@ -402,7 +402,7 @@ class LibraryWriter : private CPrinter {
     say(kNull, "an array that is not empty is NULL");
     say(kNoPlan, "no plan admits these lengths");
     say(kMemory, "out of memory");
-    say(kParam, "a param lies outside its range");
+    say(kParam, "a param lies outside its range, or is an integer and not given one");
     for (size_t k = 0; k < checks_.size(); ++k) say(kFirstCheck + static_cast<int>(k), checks_[k]);
     return s + "  }\n  return \"unknown status\";\n}\n";
   }
@@ -471,6 +471,8 @@ class LibraryWriter : private CPrinter {
     for (const Param& q : program_.params) {
       const std::string& name = names_.at(q.sym);
       line(s, 1, fmt::format("const double {} = {};", name, rounded(q.dtype, "a->" + name)));
+      if (!is_float(q.dtype))
+        line(s, 1, fmt::format("if ({0} != a->{0}) return {1};", name, static_cast<int>(kParam)));
       if (q.range)
         line(s, 1,
              fmt::format("if (!({0} >= {1} && {0} < {2})) return {3};", name, real(q.range.lo),

@@ -8,6 +8,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/program/elaborate.h"
+#include "tilewright/program/params.h"
 #include "tilewright/reference/run.h"
 
 namespace tilewright {
@@ -97,13 +98,12 @@ std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes,
     const std::string& name = param.sym.name();
     double value = 0;
     if (auto it = given.find(name); it != given.end())
-      value = it->second;
+      value = param_value(param, it->second);
     else if (param.value)
-      value = evaluate(param.value, bindings);
+      value = round_to(param.dtype, evaluate(param.value, bindings));
     else
       throw UserError(param.span, fmt::format("param `{}` has no value", name),
                       fmt::format("give one: --param {}=NUMBER", name));
-    value = round_to(param.dtype, value);
     values[param.sym] = bindings[param.sym] = value;
   }
   for (const Param& param : p.params) {
