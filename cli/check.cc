@@ -47,6 +47,7 @@ void add_check(CLI::App& app, int& status) {
                          {"tolerance", c.comparison.tolerance},
                          {"passed", c.comparison.passed},
                          {"elements", c.comparison.elements},
+                         {"not_finite", c.comparison.not_finite},
                          {"sampled", c.sampled}};
         if (c.comparison.worst >= 0) {
           e["index"] = c.index;
@@ -65,9 +66,13 @@ void add_check(CLI::App& app, int& status) {
       put(fmt::format("{}  {}  {}\n  plan   {}\n", p.name, name(options.target),
                       sizes_text(p, session.sizes()), plan_lines(session)));
       for (const OutputCheck& c : checks) {
-        put(fmt::format("  {:<6} {}  error {:.3g}  tolerance {:.3g}  {} elements{}\n", c.name,
-                        c.comparison.passed ? "passed" : "FAILED", c.comparison.error, c.comparison.tolerance,
-                        c.comparison.elements, c.sampled ? " (a seeded sample)" : ""));
+        put(fmt::format(
+            "  {:<6} {}  error {:.3g}  tolerance {:.3g}  {} elements{}{}\n", c.name,
+            c.comparison.passed ? "passed" : "FAILED", c.comparison.error, c.comparison.tolerance,
+            c.comparison.elements, c.sampled ? " (a seeded sample)" : "",
+            c.comparison.not_finite > 0
+                ? fmt::format(", {} of {} not finite", c.comparison.not_finite, c.comparison.elements)
+                : ""));
         if (!c.comparison.passed)
           put(fmt::format("         {}: at [{}] got {}, expected {}\n", c.comparison.reason,
                           fmt::join(c.index, ", "), c.got, c.expected));

@@ -103,6 +103,11 @@ TEST(Compare, AnIndexMayBeThatOfTheKey) {
   EXPECT_EQ(c.worst, 1);
 }
 
+TEST(Compare, ElementsThatAreComparedInKindAreCounted) {
+  EXPECT_EQ(compare({inf, 1, -inf}, {inf, 1, -inf}, {inf, 1, -inf}, DType::f32).not_finite, 2);
+  EXPECT_EQ(compare({3, -1}, {3, -1}, {3, 7}, DType::i32).not_finite, 0);
+}
+
 TEST(Compare, NothingIsEqualToNothing) { EXPECT_TRUE(compare({}, {}, {}, DType::f32).passed); }
 
 TEST(Sample, HoldsEndsAndTileEdgesAndRepeatsItself) {

@@ -45,6 +45,7 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
   int64_t mismatch = -1;
   for (size_t k = 0; k < out.size(); ++k) {
     const double r = round_to(dtype, ref[k]);
+    c.not_finite += !std::isfinite(r);
     if (!same_kind(out[k], r)) {
       if (mismatch < 0) mismatch = static_cast<int64_t>(k);
       continue;
