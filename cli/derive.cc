@@ -1,6 +1,8 @@
 // tilewright derive: the states, repairs, merges and checks, or the refusal and its reason.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -69,6 +71,13 @@ void add_derive(CLI::App& app, int& status) {
         Progress progress("proving by z3");
         proved = prove_by_z3(shown[k]->elaborated, shown[k]->derivation) && proved;
       }
+      std::vector<bool> asked;
+      for (const Compilation* kernel : shown)
+        asked.push_back(std::any_of(
+            kernel->derivation.passes.begin(), kernel->derivation.passes.end(), [](const Pass& pass) {
+              const std::vector<Check>& all = pass.state.checks;
+              return std::any_of(all.begin(), all.end(), [](const Check& x) { return x.by == "z3"; });
+            }));
       const nlohmann::ordered_json choices = choices_json(c);
       nlohmann::ordered_json made, all;
       for (size_t k = 0; k < c.kernels.size(); ++k) made.push_back(c.name_of(k));
@@ -81,6 +90,7 @@ void add_derive(CLI::App& app, int& status) {
           put(above + to_latex(kernel.elaborated, kernel.derivation));
         } else if (!o->json) {
           put(above + to_text(kernel.elaborated, kernel.derivation));
+          if (proofs->z3 && !asked[k]) put("  z3: nothing to ask (plain sums and extrema need no repair)\n");
         } else if (!several) {
           all = to_json(kernel.elaborated, kernel.derivation);
         } else {
