@@ -178,6 +178,22 @@ TEST_F(BadInput, ACompilerThatWritesNothing) {
       "environment variable CXX\n");
 }
 
+TEST_F(BadInput, ACompilerThatIsNone) {
+  const CommandResult cat = tw({"run", "rows.tw", "--size", "r=2,j=3"}, {{"CXX", "cat"}});
+  EXPECT_EQ(cat.status, 2);
+  EXPECT_EQ(cat.err.rfind("error: `cat` does not compile C++: ", 0), 0u) << cat.err;
+  EXPECT_NE(cat.err.find("\n  help: name a C++ compiler in the environment variable CXX, or unset it\n"),
+            std::string::npos)
+      << cat.err;
+  // One that writes what is no library.
+  write(folder + "/text-c++",
+        "#!/bin/sh\nwhile [ $# -gt 1 ]; do [ \"$1\" = -o ] && echo text > \"$2\"; shift; done\n");
+  std::filesystem::permissions(folder + "/text-c++", std::filesystem::perms::owner_all);
+  const CommandResult text = tw({"run", "rows.tw", "--size", "r=2,j=3"}, {{"CXX", "./text-c++"}});
+  EXPECT_EQ(text.status, 2);
+  EXPECT_EQ(text.err.rfind("error: what `./text-c++` compiled cannot be loaded: ", 0), 0u) << text.err;
+}
+
 /// `text` without the name of the temporary folder that a process makes, and without the key of a kernel in it.
 std::string without_names(std::string text) {
   const std::string mark = "/tilewright-";

@@ -91,6 +91,21 @@ std::string object_key(const std::string& source, const std::string& flags) {
   return content_key({source, flags_of(flags), compiler_identity()});
 }
 
+/// Does the compiler make a library of an empty source with these flags? Where it does not, no kernel is at fault.
+bool compiles_nothing(const std::string& flags) {
+  const std::string base = temporary_folder() + "/empty" + std::to_string(getpid());
+  const char text[] = "extern \"C\" void empty() {}\n";
+  if (!write_file_atomically(base + ".cc", std::vector<char>(text, text + sizeof text - 1))) return true;
+  std::vector<std::string> command = words_of(compiler_command());
+  for (const std::string& w : words_of(flags_of(flags))) command.push_back(w);
+  for (const std::string& w : {std::string("-o"), base + ".so", base + ".cc"}) command.push_back(w);
+  std::string log;
+  const int status = run_command(command, log);
+  std::error_code ignored;
+  for (const char* end : {".cc", ".so"}) std::filesystem::remove(base + end, ignored);
+  return status == 0;
+}
+
 /// Path of the shared object of `source`: the cache's, else one in the temporary folder.
 std::string shared_object(const std::string& source, const std::string& flags, const std::string& key) {
   if (auto cached = cache_path(key, ".so")) {
@@ -113,6 +128,11 @@ std::string shared_object(const std::string& source, const std::string& flags, c
     throw UserError(Span{}, fmt::format("no space is left while `{}` compiles a kernel", compiler_command()),
                     fmt::format("free some space, or set TMPDIR to a folder on another disk than {}",
                                 temporary_folder()));
+  if (status != 0 && !compiles_nothing(flags))
+    throw UserError(Span{},
+                    fmt::format("`{}` does not compile C++: {}", compiler_command(),
+                                log.substr(0, std::min<size_t>(log.find('\n'), 400))),
+                    "name a C++ compiler in the environment variable CXX, or unset it");
   if (status != 0)
     throw InternalError(fmt::format("the compiler `{}` refused an emitted kernel ({}):\n{}",
                                     compiler_command(), base + ".cc", log.substr(0, 4000)));
@@ -157,7 +177,10 @@ std::shared_ptr<CpuModule> CpuModule::load(const std::string& source, const std:
   const std::string path = shared_object(source, flags, key);
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
-    throw InternalError(fmt::format("a compiled kernel cannot be loaded: {}", dlerror()));
+    throw UserError(Span{},
+                    fmt::format("what `{}` compiled cannot be loaded: {}", compiler_command(), dlerror()),
+                    "name a C++ compiler for this machine in the environment variable CXX, or unset it; "
+                    "`tilewright cache clear` removes what it left");
   std::shared_ptr<CpuModule> module(new CpuModule);
   module->handle_ = handle;
   slot.module = module;
