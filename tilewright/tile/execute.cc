@@ -1,6 +1,7 @@
 #include "tilewright/tile/execute.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -96,10 +97,30 @@ int64_t TileData::stride_of(int axis) const {
   return 0;
 }
 
+void Kernel::check_memory() const {
+  double needed = 0, most = 0;
+  const Tile* largest = nullptr;
+  for (const Tile& tile : k_.tiles) {
+    double size = tile.dtype == DType::f64 || !is_float(tile.dtype) ? sizeof(double) : sizeof(float);
+    for (int axis : numbers(tile.axes)) size *= double(axes_[size_t(axis)].axis->block);
+    needed += 2 * size;  // each tile has a second form: as it was fetched
+    if (size > most) most = size, largest = &tile;
+  }
+  const double there = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
+  if (needed > there && there > 0)
+    throw UserError(
+        Span{},
+        fmt::format("the tiles of this schedule take {:.1f} GiB, and this machine has {:.1f} GiB; the "
+                    "largest is `{}`",
+                    needed / (1 << 30), there / (1 << 30), largest->sym.name()),
+        "write smaller blocks and chunks");
+}
+
 Kernel::Kernel(const TileProgram& t, const TileKernel& k, const std::map<Sym, double>& scalars,
                const Sizes& sizes, const Arrays& arrays, Counts& counts)
     : t_(t), k_(k), arrays_(arrays), counts_(counts), memory_(&counts.memory), shared_(&counts.shared) {
   compile_axes(scalars, sizes);
+  check_memory();
   for (const Tile& tile : k.tiles) {
     TileData d;
     d.tile = &tile;

@@ -54,6 +54,8 @@ class Kernel {
 
  private:
   // execute.cc
+  /// UserError where the tiles take more than this machine's memory.
+  void check_memory() const;
   void compile_axes(const std::map<Sym, double>& scalars, const Sizes& sizes);
   std::vector<Code> compile(const Body& body);
   Code compile(const Stmt& s);
