@@ -99,7 +99,7 @@ TEST_F(Dispatch, BadCallsAreExplained) {
   CompileOptions o;
   Kernel k(example("softmax", DType::f32), o);
   const HostArray x = allocate(DType::f32, {2, 3}), wrong = allocate(DType::f32, {2, 4}),
-                  half = allocate(DType::f16, {2, 3});
+                  half = allocate(DType::f16, {2, 3}), out = allocate(DType::f32, {2, 3});
   auto t = [](const HostArray& a) { return Tensor{a.dtype, a.data.get(), a.shape, {}}; };
   EXPECT_EQ(mistake([&] {
               k.run({{"x", t(x)}}, {}, {{"P", t(wrong)}});
@@ -112,15 +112,47 @@ TEST_F(Dispatch, BadCallsAreExplained) {
   EXPECT_EQ(mistake([&] {
               k.run({{"X", t(x)}}, {}, {{"P", t(x)}});
             }),
-            "no input is called `X` | inputs are: x");
+            "no array is called `X` | inputs are x; outputs are P");
   EXPECT_EQ(mistake([&] {
               k.run({{"x", t(x)}}, {}, {});
             }),
             "output `P` is missing | pass an array of shape (2, 3)");
   EXPECT_EQ(mistake([&] {
-              k.run({{"x", t(x)}}, {{"cap", 3.0}}, {{"P", t(x)}});
+              k.run({{"x", t(x)}}, {{"cap", 3.0}}, {{"P", t(out)}});
             }).substr(0, 28),
             "no param is called `cap` | p");
+  EXPECT_EQ(mistake([&] {
+              k.run({{"x", t(x)}, {"mask", t(x)}}, {}, {{"P", t(out)}});
+            }),
+            "no array is called `mask` | inputs are x; outputs are P");
+}
+
+TEST_F(Dispatch, OutputsHaveMemoryOfTheirOwn) {
+  CompileOptions o;
+  Kernel k(example("softmax", DType::f32), o);
+  const HostArray x = allocate(DType::f32, {2, 8});
+  float* at = static_cast<float*>(static_cast<void*>(x.data.get()));
+  const auto view = [&](int64_t offset, std::vector<int64_t> strides) {
+    return Tensor{DType::f32, at + offset, {2, 3}, std::move(strides)};
+  };
+  const std::string own = "pass arrays that do not overlap: a kernel reads and writes in no given order";
+  EXPECT_EQ(mistake([&] {
+              k.run({{"x", view(0, {3, 1})}}, {}, {{"P", view(0, {3, 1})}});
+            }),
+            "output `P` and input `x` lie in the same memory | " + own);
+  EXPECT_EQ(mistake([&] {
+              k.run({{"x", view(0, {3, 1})}}, {}, {{"P", view(4, {3, 1})}});
+            }),
+            "output `P` and input `x` lie in the same memory | " + own);
+  EXPECT_EQ(
+      mistake([&] {
+        k.run({{"x", view(0, {3, 1})}}, {}, {{"P", view(8, {0, 1})}});
+      }),
+      "output `P` is broadcast: dimension 0 has 2 elements at one place | pass an array that has memory for "
+      "every element");
+  // Halves of rows, and every other element: nothing is shared.
+  k.run({{"x", view(0, {8, 1})}}, {}, {{"P", view(4, {8, 1})}});
+  k.run({{"x", view(0, {8, 2})}}, {}, {{"P", view(1, {8, 2})}});
 }
 
 TEST_F(Dispatch, AScheduleThatDoesNotAdmitTheSizeIsRefused) {

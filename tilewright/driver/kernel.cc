@@ -156,28 +156,80 @@ std::string Kernel::last_plan() const {
   return text;
 }
 
+namespace {
+
+/// The bytes from the first to behind the last element, and whether every byte between belongs to an element; empty where there is none.
+struct Extent {
+  uintptr_t begin = 0, end = 0;
+  bool dense = false;
+};
+
+Extent extent_of(const Tensor& t) {
+  int64_t elements = 1, low = 0, high = 0;
+  for (size_t k = 0; k < t.shape.size(); ++k) {
+    elements *= t.shape[k];
+    (t.strides[k] < 0 ? low : high) += t.strides[k] * std::max<int64_t>(0, t.shape[k] - 1);
+  }
+  if (elements == 0) return {};
+  const uintptr_t at = reinterpret_cast<uintptr_t>(t.data);
+  const int64_t width = bytes(t.dtype);
+  return {at + uintptr_t(low * width), at + uintptr_t((high + 1) * width), high - low + 1 == elements};
+}
+
+/// UserError where an element of an output lies where another element of it, of another output or of an input does.
+/// Arrays that interleave without a common element pass.
+void refuse_shared_outputs(const Program& p, const std::map<Sym, Tensor>& tensors) {
+  const auto refuse = [&](const Output& o, Sym other, const char* what) {
+    const Tensor &a = tensors.at(o.sym), &b = tensors.at(other);
+    const Extent x = extent_of(a), y = extent_of(b);
+    const bool share = x.begin < y.end && y.begin < x.end && ((x.dense && y.dense) || a.data == b.data);
+    if (share)
+      throw UserError(
+          o.span,
+          fmt::format("output `{}` and {} `{}` lie in the same memory", o.sym.name(), what, other.name()),
+          "pass arrays that do not overlap: a kernel reads and writes in no given order");
+  };
+  for (size_t n = 0; n < p.outputs.size(); ++n) {
+    const Output& o = p.outputs[n];
+    const Tensor& t = tensors.at(o.sym);
+    for (size_t k = 0; k < t.shape.size(); ++k)
+      if (t.strides[k] == 0 && t.shape[k] > 1 && extent_of(t).begin != 0)
+        throw UserError(o.span,
+                        fmt::format("output `{}` is broadcast: dimension {} has {} elements at one place",
+                                    o.sym.name(), k, t.shape[k]),
+                        "pass an array that has memory for every element");
+    for (const Input& in : p.inputs) refuse(o, in.sym, "input");
+    for (size_t m = 0; m < n; ++m) refuse(o, p.outputs[m].sym, "output");
+  }
+}
+
+}  // namespace
+
 void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params,
                  const std::map<std::string, Tensor>& outputs, const std::map<std::string, int64_t>& given,
                  void* stream) {
   const Program& p = impl_->compiled.program;
   std::map<std::string, std::vector<int64_t>> shapes;
-  auto unknown = [&](const std::string& name, const char* what, const std::vector<std::string>& known) {
-    const std::string near = nearest_name(name, known);
-    throw UserError(Span{}, fmt::format("no {} is called `{}`", what, name),
-                    near.empty() ? fmt::format("{}s are: {}", what, fmt::join(known, ", "))
-                                 : fmt::format("did you mean `{}`?", near));
-  };
   std::vector<std::string> input_names, output_names;
   for (const Input& in : p.inputs) input_names.push_back(in.sym.name());
   for (const Output& o : p.outputs) output_names.push_back(o.sym.name());
+  std::vector<std::string> all_names = input_names;
+  all_names.insert(all_names.end(), output_names.begin(), output_names.end());
+  auto unknown = [&](const std::string& name, const char* what, const std::vector<std::string>& known) {
+    const std::string near = nearest_name(name, known);
+    throw UserError(Span{}, fmt::format("no {} is called `{}`", what, name),
+                    near.empty() ? fmt::format("inputs are {}; outputs are {}", fmt::join(input_names, ", "),
+                                               fmt::join(output_names, ", "))
+                                 : fmt::format("did you mean `{}`?", near));
+  };
   for (const auto& [n, t] : inputs) {
     if (std::find(input_names.begin(), input_names.end(), n) == input_names.end())
-      unknown(n, "input", input_names);
+      unknown(n, "array", all_names);
     shapes[n] = t.shape;
   }
   for (const auto& [n, t] : outputs)
     if (std::find(output_names.begin(), output_names.end(), n) == output_names.end())
-      unknown(n, "output", output_names);
+      unknown(n, "array", all_names);
 
   Bound bound;
   bound.sizes = bind_sizes(p, shapes, given);
@@ -210,6 +262,7 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
   for (const Input& in : p.inputs) check(inputs, in.sym, in.dims, in.dtype, "input", in.span);
   for (const Output& o : p.outputs) check(outputs, o.sym, o.dims, o.dtype, "output", o.span);
 
+  refuse_shared_outputs(p, bound.tensors);
   const bool on_host = impl_->options.target != Target::Cuda;
   for (const Input& in : p.inputs)
     if (const auto value = on_host ? beyond(bound.tensors.at(in.sym), exact_integer) : std::nullopt)

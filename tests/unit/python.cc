@@ -1,0 +1,83 @@
+// The Python module, where Python and NumPy are installed: what it runs, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/command.h"
+
+namespace tilewright::testing::python_test {
+namespace {
+
+const char kSetup[] = R"(
+import numpy as np, tilewright
+def message(f):
+    try:
+        f()
+    except (tilewright.TilewrightError, TypeError) as e:
+        return type(e).__name__ + ": " + str(e).rstrip()
+    return "no error"
+kernel = tilewright.Kernel("""axis r, j
+param n : i32 = 2
+input x[r, j] : f32
+P[r, j] = x * n
+output P
+""", target="interp")
+x, P = np.arange(6, dtype=np.float32).reshape(2, 3), np.empty((2, 3), np.float32)
+)";
+
+class Python : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "Python cannot load a library built with sanitizers";
+#endif
+    if (run_program({"python3", "-c", "import numpy"}).status != 0) GTEST_SKIP() << "no Python with NumPy";
+  }
+  static std::string run(const std::string& lines) {
+    const CommandResult r = run_program(
+        {"python3", "-c", kSetup + lines}, "",
+        {{"PYTHONPATH", std::string(TW_SOURCE_DIR) + "/python"},
+         {"TILEWRIGHT_LIBRARY_DIR", std::filesystem::path(command_path()).parent_path().string()}});
+    EXPECT_EQ(r.status, 0) << r.err;
+    return r.out;
+  }
+};
+
+TEST_F(Python, RunsAndPrepares) {
+  EXPECT_EQ(run("kernel(x=x, P=P); print(P.tolist())\n"
+                "kernel(x=x.T.copy().T, P=P, params={'n': 3}); print(P.tolist())\n"
+                "once = kernel.prepare(x=x, P=P)\nx[:] = 1\nkernel.run(once); print(P.tolist())\n"),
+            "[[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]]\n[[0.0, 3.0, 6.0], [9.0, 12.0, 15.0]]\n"
+            "[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]\n");
+}
+
+TEST_F(Python, SaysWhatIsWrong) {
+  EXPECT_EQ(
+      run("print(message(lambda: tilewright.Kernel(None)))"),
+      "TypeError: Kernel: source is a NoneType: pass the text of a program, such as open(path).read()\n");
+  EXPECT_EQ(run("print(message(lambda: kernel(x=[1.0], P=P)))"),
+            "TypeError: array `x` is a list: pass a NumPy array or a PyTorch tensor\n");
+  EXPECT_EQ(
+      run("P.flags.writeable = False\nprint(message(lambda: kernel(x=x, P=P)))"),
+      "TilewrightError: error: output `P` is read-only\n  help: pass an array that can be written, such as a "
+      "copy\n");
+  EXPECT_EQ(run("x.flags.writeable = False\nprint(message(lambda: kernel(x=x, P=P)))"), "no error\n");
+  EXPECT_EQ(
+      run("print(message(lambda: kernel(x=x.astype('>f4'), P=P)))"),
+      "TilewrightError: error: array `x` has dtype >f4, whose bytes are in the other order\n  help: pass "
+      "x.astype(x.dtype.newbyteorder('='))\n");
+  EXPECT_EQ(run("print(message(lambda: kernel(x=x, y=x, P=P)))"),
+            "TilewrightError: error: no array is called `y`\n  help: inputs are x; outputs are P\n");
+  const auto said = [&](const std::string& call) {
+    const std::string all = run("print(message(lambda: kernel(" + call + ")))");
+    const size_t at = all.find("error: ");
+    return all.substr(at, all.find('\n', at) - at);
+  };
+  EXPECT_EQ(said("x=x, P=x"), "error: output `P` and input `x` lie in the same memory");
+  EXPECT_EQ(said("x=x, P=np.lib.stride_tricks.as_strided(P, (2, 3), (0, 4))"),
+            "error: output `P` is broadcast: dimension 0 has 2 elements at one place");
+  EXPECT_EQ(said("x=x, P=P, params={'n': 2.5}"), "error: param `n` is i32, which does not hold 2.5");
+}
+
+}  // namespace
+}  // namespace tilewright::testing::python_test
