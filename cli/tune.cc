@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "cli/arrays.h"
 #include "cli/commands.h"
@@ -51,15 +52,62 @@ std::vector<size_t> by_time(const Tuned& t) {
   return order;
 }
 
-/// The last line of a schedule's text that is a plan, or all lines of several kernels joined.
-std::string in_a_line(const TunedPlan& x) {
+/// The plans of a schedule's text, by the heading that they stand under.
+std::vector<std::pair<std::string, std::string>> plans_of(const std::string& schedule) {
+  std::vector<std::pair<std::string, std::string>> plans;
+  std::istringstream in(schedule);
+  std::string heading;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    if (line.rfind("kernel ", 0) == 0 && line.back() == ':')
+      heading = line;
+    else
+      plans.emplace_back(heading, line);
+  }
+  return plans;
+}
+
+/// The clauses of one plan, without the condition in front of them.
+std::vector<std::string> clauses_of(const std::string& plan) {
+  std::vector<std::string> clauses;
+  const size_t colon = plan.find(": ");
+  for (size_t begin = colon == std::string::npos ? 0 : colon + 2; begin < plan.size();) {
+    const size_t end = std::min(plan.find("; ", begin), plan.size());
+    clauses.push_back(plan.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  return clauses;
+}
+
+/// A schedule in a line: its plans, of several kernels the clauses alone that the default does not have.
+std::string in_a_line(const TunedPlan& x, const TunedPlan& own) {
+  const auto plans = plans_of(x.schedule), defaults = plans_of(own.schedule);
   std::string line;
-  size_t begin = 0;
-  while (begin < x.schedule.size()) {
-    const size_t end = std::min(x.schedule.find('\n', begin), x.schedule.size());
-    const std::string one = x.schedule.substr(begin, end - begin);
-    if (!one.empty() && one[0] != '#') line += (line.empty() ? "" : " | ") + one;
-    begin = end + 1;
+  const auto add = [&](const std::string& text, const char* between) {
+    line += (line.empty() ? "" : between) + text;
+  };
+  for (const auto& plan : plans) {
+    if (x.kernel.empty()) {
+      add(plan.second, " | ");
+      continue;
+    }
+    if (std::find(defaults.begin(), defaults.end(), plan) != defaults.end()) continue;
+    std::vector<std::string> known;
+    for (const auto& other : defaults)
+      if (other.first == plan.first)
+        known = clauses_of(other.second);  // the default's last, which has no condition
+    const std::vector<std::string> clauses = clauses_of(plan.second);
+    std::string changed;
+    for (const std::string& c : clauses)
+      if (std::find(known.begin(), known.end(), c) == known.end())
+        changed += (changed.empty() ? "" : "; ") + c;
+    for (const std::string& c : known) {
+      const std::string word = c.substr(0, c.find(' '));
+      if (std::none_of(clauses.begin(), clauses.end(),
+                       [&](const std::string& d) { return d.substr(0, d.find(' ')) == word; }))
+        changed += (changed.empty() ? "no " : "; no ") + word;
+    }
+    if (!changed.empty()) add(changed, " | ");
   }
   constexpr size_t most = 200;
   return line.size() > most ? line.substr(0, most) + "…" : line;
@@ -175,7 +223,7 @@ void add_tune(CLI::App& app, int& status) {
                             order[n] == 0      ? "(default) "
                             : x.kernel.empty() ? ""
                                                : "(" + x.kernel + ") ",
-                            in_a_line(x));
+                            in_a_line(x, own));
       }
       text += fmt::format("  regret of the default: {:.1f} %\n", 100 * tuned.regret());
       if (tuned.default_seconds > o->budget)
