@@ -2,6 +2,7 @@
 #include "tilewright/explain/explanation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <sstream>
 #include <thread>
@@ -118,7 +119,7 @@ void add_explain(CLI::App& app, int& status) {
       } else if (std::string why; target == Target::Cuda && !cuda::available(&why)) {
         measured.why_not = why;
       } else if (sizes.empty() && !missing.empty()) {
-        measured.why_not = "sizes are missing: give --size " + missing.front() + "=…";
+        measured.why_not = fmt::format("sizes are missing: give --size {}=N", fmt::join(missing, "=N,"));
       } else {
         const SessionOptions s = session_options(o->program, p, sizes);
         Session session = make_session(p, options, s);

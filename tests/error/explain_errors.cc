@@ -75,7 +75,7 @@ TEST_F(ExplainErrors, Sizes) {
             "error: --size q=3: the program has no axis `q`\n  help: its axes are r, j\n");
   const CommandResult r = tilewright({"explain", "s.tw"}, folder);
   EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.out.find("sizes are missing: give --size r="), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("sizes are missing: give --size r=N,j=N"), std::string::npos) << r.out;
 }
 
 TEST_F(ExplainErrors, Pages) {

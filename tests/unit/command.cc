@@ -87,7 +87,8 @@ TEST_F(Command, CheckAsJson) {
   EXPECT_EQ(members(j), "outputs passed plan program sampled sizes target");
   EXPECT_EQ(j["passed"], true);
   EXPECT_EQ(j["sampled"], false);
-  EXPECT_EQ(members(j["outputs"][0]), "elements error expected got index name passed sampled tolerance");
+  EXPECT_EQ(members(j["outputs"][0]),
+            "elements error expected got index name not_finite passed sampled tolerance");
   EXPECT_EQ(j["outputs"][0]["elements"], 6);
   EXPECT_EQ(j["outputs"][0]["index"].size(), 2u);
 }
@@ -440,6 +441,31 @@ TEST_F(Command, ProgressShowsOnATerminalAlone) {
   if (!slow || !quick) GTEST_SKIP() << "no pseudo-terminal";
   EXPECT_NE(slow->find("\rcompiling and running … "), std::string::npos);
   EXPECT_EQ(quick->find("…"), std::string::npos);
+}
+
+TEST_F(Command, WhatIsNotThereIsSaid) {
+  const std::string place = new_folder();
+  write(place + "/sum.tw", "axis r, j\ninput x[r, j] : f32\nz[r] = mean[j](x)\ny[r] = sum[j](x)\noutput y\n");
+  const CommandResult page = tilewright({"explain", "sum.tw"}, place);
+  EXPECT_NE(page.out.find("\n  # no output depends on z\n"), std::string::npos) << page.out;
+  EXPECT_NE(page.out.find("sizes are missing: give --size r=N,j=N"), std::string::npos) << page.out;
+  // A check in which nothing is finite compares kinds alone.
+  write(place + "/nan.tw", "axis r, j\ninput x[r, j] : f32\ny[r] = sum[j](x / 0)\noutput y\n");
+  const std::vector<std::string> check = {"check",    "nan.tw", "--size",  "r=5,j=3",
+                                          "--target", "interp", "--input", "x=zeros"};
+  const CommandResult nan = tilewright(check, place);
+  EXPECT_EQ(nan.status, 0) << nan.err;
+  EXPECT_NE(nan.out.find("5 elements, 5 of 5 not finite\n"), std::string::npos) << nan.out;
+  std::vector<std::string> json = check;
+  json.push_back("--json");
+  EXPECT_EQ(number_in_json(tilewright(json, place).out, "/outputs/0/not_finite"), 5);
+  if (run_program({"z3", "--version"}).status != 0) GTEST_SKIP() << "z3 is not installed";
+  write(place + "/plain.tw", "axis r, j\ninput x[r, j] : f32\ny[r] = sum[j](x)\noutput y\n");
+  const CommandResult proved = tilewright({"derive", "plain.tw", "--prove"}, place);
+  EXPECT_EQ(proved.status, 0) << proved.err;
+  EXPECT_NE(proved.out.find("z3: nothing to ask (plain sums and extrema need no repair)\n"),
+            std::string::npos)
+      << proved.out;
 }
 
 }  // namespace

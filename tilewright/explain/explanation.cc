@@ -117,6 +117,22 @@ PageSection plan_of(const Planned& k, const std::string& title) {
   return s;
 }
 
+/// Definitions that no output depends on, in their order.
+std::vector<Definition> unused_definitions(const Program& p) {
+  std::set<Sym> used;
+  for (const Output& o : p.outputs) used.insert(o.sym);
+  for (size_t k = p.definitions.size(); k-- > 0;)  // a definition reads those before it
+    if (used.count(p.definitions[k].sym))
+      rewrite(p.definitions[k].value, [&](Expr e) {
+        if (e->sym) used.insert(e->sym);
+        return e;
+      });
+  std::vector<Definition> unused;
+  for (const Definition& d : p.definitions)
+    if (!used.count(d.sym)) unused.push_back(d);
+  return unused;
+}
+
 }  // namespace
 
 Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const Measured& measured,
@@ -130,6 +146,8 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
     at = end + 1;
     if (!line.empty() && line.rfind("program ", 0) != 0) e.definition.push_back(line);
   }
+  for (const Definition& d : unused_definitions(c.program))
+    e.definition.push_back(fmt::format("# no output depends on {}", d.sym.name()));
   e.picture = diagram_of(c.program);
   std::vector<std::string> sizes;
   for (const auto& [axis, n] : o.sizes) sizes.push_back(fmt::format("{}={}", axis, n));
