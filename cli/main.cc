@@ -55,7 +55,15 @@ void refuse_empty_values(int argc, char** argv) {
     if (item[0] != '-') continue;
     std::vector<std::string> known;
     for (const CLI::Option* option : verb.get_options()) known.push_back(option->get_name());
-    const std::string given = item.substr(0, item.find('=')), near = nearest_name(given, known);
+    const std::string given = item.substr(0, item.find('='));
+    std::string near = nearest_name(given, known);
+    // `-o` where the verb has `--output` alone.
+    if (given.size() == 2 && given[1] != '-') {
+      std::vector<std::string> begun;
+      for (const std::string& name : known)
+        if (name.rfind("--" + given.substr(1), 0) == 0) begun.push_back(name);
+      if (begun.size() == 1) near = begun[0];
+    }
     throw UserError(Span{}, fmt::format("no option is called `{}`", given),
                     near.empty() ? help : fmt::format("did you mean `{}`?", near));
   }

@@ -36,7 +36,7 @@ CLI::Option* add_list(CLI::App& verb, const std::string& option, std::vector<std
 
 /// The schedule that --schedule names: the content of a file where there is one, else the text itself.
 void read_schedule(const std::string& given, CompileOptions& c) {
-  if (given.find_first_not_of(" \t\r\n") == std::string::npos)
+  if (given.find_first_not_of(" \t\r\n;") == std::string::npos)
     mistake("--schedule is empty",
             "write clauses, such as \"stream j=128\", or leave the option out for the default plans");
   c.schedule = given;

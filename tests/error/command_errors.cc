@@ -428,6 +428,62 @@ TEST_F(CommandErrors, OutputsAreLookedAtBeforeAnythingRuns) {
             "error: -o and --header go to the same file s.h\n  help: name a file for each\n");
 }
 
+/// By whatever path: a command never replaces what it reads.
+TEST_F(CommandErrors, OutputsDoNotOverwriteWhatIsRead) {
+  const std::string another = "\n  help: name another file\n";
+  std::filesystem::create_symlink("s.tw", folder + "/link.tw");
+  write(folder + "/plan.txt", "stream j=64");
+  write(folder + "/x.npy", "not looked at");
+  const std::string program = " would overwrite the program, s.tw" + another;
+  EXPECT_EQ(refused({"draw", "s.tw", "--output", "s.tw"}), "error: --output" + program);
+  EXPECT_EQ(refused({"draw", "s.tw", "--output", "./link.tw"}), "error: --output" + program);
+  EXPECT_EQ(refused({"draw", "s.tw", "--output", folder + "/s.tw"}), "error: --output" + program);
+  EXPECT_EQ(refused({"draw", "s.tw", "--plan", "--schedule", "plan.txt", "--output", "plan.txt"}),
+            "error: --output would overwrite the schedule, plan.txt" + another);
+  EXPECT_EQ(refused({"tune", "s.tw", "-o", "s.tw"}), "error: --output" + program);
+  EXPECT_EQ(refused({"build", "s.tw", "-o", "s.tw", "--header", "s.h"}), "error: -o" + program);
+  EXPECT_EQ(refused({"build", "s.tw", "-o", "s.so", "--header", "s.tw"}), "error: --header" + program);
+  EXPECT_EQ(refused({"build", "s.tw", "-o", "s.so", "--header", "./s.so"}),
+            "error: -o and --header go to the same file ./s.so\n  help: name a file for each\n");
+  EXPECT_EQ(refused({"explain", "s.tw", "--no-run", "--html", "s.tw"}), "error: --html" + program);
+  EXPECT_EQ(refused({"derive", "s.tw", "--steps", "--html", "s.tw"}), "error: --html" + program);
+  EXPECT_EQ(run_refused({"--output", "P=s.tw"}), "error: --output P" + program);
+  EXPECT_EQ(run_refused({"--input", "x=x.npy", "--output", "P=./x.npy"}),
+            "error: --output P would overwrite the input `x`, x.npy" + another);
+  EXPECT_EQ(read(folder + "/s.tw"), kProgram);
+}
+
+TEST_F(CommandErrors, IntegerParams) {
+  write(folder + "/n.tw",
+        "axis r, j\nparam n : i32\nparam t : bool = 1\ninput x[r, j] : f32\n"
+        "y[r] = sum[j](where(j < n and t, x, 0))\noutput y\n");
+  const auto given = [&](const std::string& value, const std::string& target) {
+    return refused({"run", "n.tw", "--size", "r=2,j=3", "--target", target, "--param", value});
+  };
+  for (const std::string target : {"cpu", "interp"}) {
+    EXPECT_EQ(given("n=2.5", target),
+              "n.tw:2:1: error: param `n` is i32, which does not hold 2.5\n  param n : i32\n  "
+              "^~~~~~~~~~~~~\n  help: give an integer, or declare the param f32\n");
+    EXPECT_NE(given("n=3e9", target).find("is i32, which does not hold 3000000000"), std::string::npos);
+    EXPECT_NE(given("n=1,t=2", target).find("help: give 0 or 1"), std::string::npos);
+  }
+}
+
+TEST_F(CommandErrors, EmptySchedulesAndShortNames) {
+  EXPECT_EQ(
+      run_refused({"--schedule", ";; ;"}),
+      "error: --schedule is empty\n  help: write clauses, such as \"stream j=128\", or leave the option "
+      "out for the default plans\n");
+  EXPECT_EQ(refused({"draw", "s.tw", "-o", "s.svg"}),
+            "error: no option is called `-o`\n  help: did you mean `--output`?\n");
+}
+
+TEST_F(CommandErrors, TilesThatThisMachineCannotHold) {
+  const std::string e = run_refused({"--schedule", "group r=1000000000; stream j=1000"});
+  EXPECT_EQ(e.rfind("error: the tiles of this schedule take ", 0), 0u) << e;
+  EXPECT_NE(e.find("\n  help: write smaller blocks and chunks\n"), std::string::npos) << e;
+}
+
 TEST_F(CommandErrors, StandardOutputThatCannotBeWritten) {
   // A file may not grow here, and the signal for that is ignored.
   const CommandResult full = run_program(

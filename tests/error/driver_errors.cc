@@ -121,13 +121,13 @@ TEST(DriverErrors, Schedules) {
       "j=64\n                 ^~~~~~~~~~\n  help: drop `split` or write `stream` for `resident`\n");
   o.schedule = "stream j=64; stages 9";
   EXPECT_EQ(refusal(lengths, o),
-            "<schedule>:1:14: error: 9 ring slots\n  stream j=64; stages 9\n               ^~~~~~~~\n  help: "
-            "stages lies between 1 and 8\n");
+            "<schedule>:1:14: error: stages 9: a ring has 1 to 8 slots\n  stream j=64; stages "
+            "9\n               ^~~~~~~~\n  help: write a number from 1 to 8\n");
   o.schedule = "roles 2+1; stream j=64";
-  EXPECT_EQ(
-      refusal(lengths, o),
-      "<schedule>:1:1: error: roles 2+1\n  roles 2+1; stream j=64\n  ^~~~~~~~~\n  help: use 0 or 1 loading "
-      "and 1 to 4 computing groups\n");
+  EXPECT_EQ(refusal(lengths, o),
+            "<schedule>:1:1: error: roles 2+1: a block has at most one loading group\n  roles 2+1; stream "
+            "j=64\n  ^~~~~~~~~\n  help: use 0 or 1 loading "
+            "and 1 to 4 computing groups\n");
   o.schedule = "stream j=ü";
   EXPECT_EQ(
       refusal(lengths, o),
@@ -154,9 +154,8 @@ TEST(DriverErrors, Schedules) {
   o.target = Target::Cpu;
   o.arch.clear();
   EXPECT_EQ(refusal(lengths, o),
-            "error: grid persistent: a CPU has no loading group, which would read ahead for the next element "
-            "of the "
-            "grid\n  help: leave it out, or write `grid blocks`\n");
+            "error: grid persistent: a CPU has no grid: its threads take the next block as they come\n  "
+            "help: leave it out, or write `grid blocks`\n");
   o.target = Target::Cpu;
   o.schedule = "stream j=4; split j=8";
   EXPECT_EQ(refusal(kRows, o),

@@ -184,9 +184,12 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
       if (g.plan.grid == GridBy::Persistent && (plan_target(o) == Target::Cpu || c.gpu.arch != sm90().arch))
         throw UserError(
             Span{},
-            fmt::format("grid persistent: {} no loading group, which would read ahead for the next "
-                        "element of the grid",
-                        plan_target(o) == Target::Cpu ? "a CPU has" : "kernels for " + c.gpu.arch + " have"),
+            plan_target(o) == Target::Cpu
+                ? std::string(
+                      "grid persistent: a CPU has no grid: its threads take the next block as they come")
+                : fmt::format("grid persistent: kernels for {} have no loading group, which would read ahead "
+                              "for the next element of the grid",
+                              c.gpu.arch),
             "leave it out, or write `grid blocks`");
   } else {
     for (const GuardedPlan& g : c.plans) check_plan(c.elaborated, c.derivation, g.plan);

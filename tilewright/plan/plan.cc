@@ -194,9 +194,14 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan,
            "drop `split`");
   }
   if (plan.stages < 1 || plan.stages > 8)
-    fail("stages", fmt::format("{} ring slots", plan.stages), "stages lies between 1 and 8");
+    fail("stages", fmt::format("stages {}: a ring has 1 to 8 slots", plan.stages),
+         "write a number from 1 to 8");
   if (plan.loaders < 0 || plan.loaders > 1 || plan.computers < 1 || plan.computers > 4)
-    fail("roles", fmt::format("roles {}+{}", plan.loaders, plan.computers),
+    fail("roles",
+         fmt::format("roles {}+{}: a block has {}", plan.loaders, plan.computers,
+                     plan.loaders > 1     ? "at most one loading group"
+                     : plan.computers < 1 ? "at least one computing group"
+                                          : "at most 4 computing groups"),
          "use 0 or 1 loading and 1 to 4 computing groups");
   if (plan.bounds != BoundsBy::None && !masks_read_arrays(d))
     fail(
@@ -210,7 +215,7 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan,
   if (plan.grid == GridBy::Persistent && plan.loaders == 0)
     fail("grid",
          "grid persistent: without a loading group nothing is read ahead for the next element of the grid",
-         "write `roles 1+2`, or `grid blocks`");
+         "write `grid blocks`; on sm_90a, and there alone, `roles 1+2` is another way");
   if (plan.section_axis) {
     if (!contains(seen, plan.section_axis))
       fail("grid",

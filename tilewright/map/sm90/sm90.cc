@@ -163,6 +163,13 @@ MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const
                              {},
                              0});
   if (const std::vector<std::string> faults = misplaced(out); !faults.empty()) {
+    for (const TileKernel& k : t.kernels)
+      for (const KernelAxis& a : k.inner)
+        if (a.kind == KernelAxis::Kind::Stream && a.block > 1 && a.block % 16 != 0)
+          throw UserError(Span{},
+                          fmt::format("stream {}={}: matrix units of {} do not take chunks of {}: {}",
+                                      a.index.name(), a.block, m.arch, a.block, faults[0]),
+                          "use a chunk that is a multiple of 16 or 32");
     throw UserError(
         Span{},
         fmt::format("the program needs an exchange among threads that is not mapped to {}: {}", m.arch,
