@@ -243,6 +243,44 @@ TEST(PartitionPrice, KernelsOfOneStreamAreJoined) {
   EXPECT_EQ(c.kernels[0].derivation.passes.size(), 1u);
 }
 
+const std::string kRowsAndColumns = R"(axis r
+axis c = 512
+input x[r, c] : f16
+input g[c] : f16
+input dy[r, c] : f16
+inv[r] = rsqrt(mean[c](x ** 2) + 1e-6)
+dot[r] = mean[c](dy * g * x)
+dx[r, c] = inv * (dy * g - x * inv ** 2 * dot)
+dg[c] = sum[r](dy * x * inv)
+output dx : f16, dg : f32
+)";
+
+TEST(PartitionPrice, SumsOverAnAxisThatThePlanCutsAreStored) {
+  const auto kernels = [](const std::vector<std::string>& cut) {
+    const Program p = elaborate(parsed(kRowsAndColumns));
+    const auto attempting = [&](const Program& part) {
+      Attempt a;
+      a.stream = part.axis("r")->index;
+      for (const std::string& name : cut) a.cut.push_back(part.axis(name)->index);
+      a.price.total = double(part.definitions.size() * part.definitions.size());
+      a.price.kernels = 1;
+      return a;
+    };
+    const std::vector<Sym> known = attempting(p).cut;
+    return described(partition(p, {}, attempting, Start::OneKernel, false, known));
+  };
+  EXPECT_EQ(kernels({}), "dx, dg(x g dy)");  // each block has whole rows
+  EXPECT_NE(kernels({"c"}), "dx, dg(x g dy)");
+}
+
+TEST(PartitionPrice, RowSumsAreNotMadeForEachBlockOfColumns) {
+  const NarrowVectors vectors;
+  const CompiledProgram c = compile_program(parsed(kRowsAndColumns), {.target = Target::Cpu});
+  ASSERT_GE(c.kernels.size(), 2u);
+  EXPECT_TRUE(c.whole.has_value());
+  ASSERT_FALSE(c.partition.choices.empty());
+}
+
 TEST(PartitionPrice, OneKernelIsKeptBesideThoseThatCostLess) {
   const NarrowVectors vectors;
   const Program p = load_program(fmt::format("{}/examples/rmsnorm_matmul.tw", TW_SOURCE_DIR));

@@ -49,6 +49,8 @@ std::optional<Attempt> Attempts::find(const Program& part) const {
   a.price.operations = kept.value("operations", 0.0);
   a.price.total = kept.value("total", 0.0);
   a.price.kernels = kept.value("kernels", 0);
+  for (const std::string& name : kept.value("cut", std::vector<std::string>{}))
+    if (const Axis* cut = part.axis(name)) a.cut.push_back(cut->index);
   return a;
 }
 
@@ -56,13 +58,16 @@ void Attempts::add(const Program& part, const Attempt& a) {
   if (key_.empty()) return;
   changed_ = true;
   nlohmann::json& kept = known_[key_of(part)];
-  if (a.refusal)
+  if (a.refusal) {
     kept = a.refusal->diagnostics().empty() ? a.refusal->what() : a.refusal->diagnostics()[0].what;
-  else
-    kept = {{"stream", a.stream.name()},        {"passes", a.passes},
+  } else {
+    std::vector<std::string> cut;
+    for (Sym s : a.cut) cut.push_back(s.name());
+    kept = {{"cut", cut},                       {"stream", a.stream.name()},        {"passes", a.passes},
             {"bytes", a.price.bytes},           {"products", a.price.products},
             {"operations", a.price.operations}, {"total", a.price.total},
             {"kernels", a.price.kernels}};
+  }
 }
 
 std::optional<Attempts::Kept> Attempts::kept(const Program& part) const {

@@ -92,8 +92,10 @@ class ProgramCompiler {
       return brief_ ? remembered(known(elaborated), part) : attempt(part);
     };
     try {
-      out_.partition =
-          partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules, sixteen_bits());
+      std::optional<std::vector<Sym>> cut;
+      if (one) cut = axes_cut(out_.kernels.front());
+      out_.partition = partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules,
+                                 sixteen_bits(), cut);
     } catch (const UserError& e) {
       if (!sections_.fuse.empty()) throw refused_fusion(e);
       give_up(e);
@@ -346,8 +348,9 @@ class ProgramCompiler {
         refuse_misplaced(c);
         const int passes = static_cast<int>(c.derivation.passes.size());
         const Price price = price_of(c, plan_target(options_));
+        std::vector<Sym> cut = axes_cut(c);
         if (!brief_) accepted_.push_back({stream, std::move(c)});
-        return {stream, passes, {}, price};
+        return {stream, passes, {}, price, std::move(cut)};
       } catch (const UserError& e) {
         if (!result.refusal) result = {stream, 0, e};
       }

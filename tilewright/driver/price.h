@@ -12,6 +12,9 @@ Sizes nominal_sizes(const std::vector<Axis>& axes, Target plans, Sizes sizes = {
 /// Of plans with conditions the first that admits nominal sizes, else the last.
 size_t nominal_plan(const Program& elaborated, Target target, const std::vector<GuardedPlan>& plans);
 
+/// Axes that this plan cuts into blocks.
+std::vector<Sym> axes_cut(const Compilation& c);
+
 /// What a machine does in the time in which a byte crosses its memory; docs/schedule.md says where the numbers come from.
 struct Balance {
   double again;  ///< the share that a byte costs which a kernel reads a second time (caches hold it)

@@ -142,14 +142,23 @@ class Search {
     return sizes;
   }
 
-  /// Is there an axis whose blocks would each compute what varies along `axes` and reduces over axes of `sizes`? The streamed one has no blocks.
+  /// Is there an axis whose blocks would each compute what varies along `axes` and reduces over axes of `sizes`? The streamed one has no blocks. One that is
+  /// reduced over is held whole or streamed by most kernels; where the plan cuts it, each block reads all of it beside its own piece.
   bool computed_again(const Group& g, const std::vector<Sym>& axes, const std::vector<Sym>& sizes) const {
     for (Sym s : g.sinks)
       for (Sym a : now_.p.program().tensor_axes(s)) {
         const bool has = std::any_of(axes.begin(), axes.end(), [&](Sym x) { return x.size() == a.size(); });
-        if (!has && !now_.p.whole(a) && a != g.stream && !contains(sizes, a.size())) return true;
+        if (has || a == g.stream) continue;
+        if (!contains(sizes, a.size()) ? !now_.p.whole(a) : !is_streamed(g, a) && is_cut(g, a)) return true;
       }
     return false;
+  }
+
+  /// The streamed axis or a copy of it.
+  static bool is_streamed(const Group& g, Sym axis) { return g.stream && axis.size() == g.stream.size(); }
+
+  static bool is_cut(const Group& g, Sym axis) {
+    return !g.cut || std::any_of(g.cut->begin(), g.cut->end(), [&](Sym x) { return x.size() == axis.size(); });
   }
 
   /// Is the sum `value` (of the definition `name`, or unnamed) added to what varies along its axis? Then it is no number to be rounded and stored: a
@@ -250,6 +259,7 @@ class Search {
       if (a.refusal) return a.refusal;
       g.stream = a.stream;
       g.passes = a.passes;
+      g.cut = a.cut;
       made.price += a.price;
     }
     return std::nullopt;

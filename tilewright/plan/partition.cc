@@ -367,7 +367,7 @@ bool Partitioner::split(Sym sink, Expr e) {
 }  // namespace parts
 
 Partition partition(const Program& elaborated, const Forced& forced, const Attempting& attempt, Start start,
-                    bool sixteen_bits) {
+                    bool sixteen_bits, const std::optional<std::vector<Sym>>& cut) {
   parts::Shared shared{forced, attempt, sixteen_bits, {}, {}, {}};
   parts::Partitioner p(elaborated, shared);
   if (start == Start::Rules) {
@@ -375,7 +375,7 @@ Partition partition(const Program& elaborated, const Forced& forced, const Attem
     std::vector<parts::Group> groups = p.grouped();
     return parts::choose(std::move(p), std::move(groups), shared);
   }
-  std::vector<parts::Group> all{{p.sinks(), {}, 0}};
+  std::vector<parts::Group> all{{p.sinks(), {}, 0, cut}};
   return parts::choose(std::move(p), std::move(all), shared);
 }
 

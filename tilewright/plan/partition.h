@@ -44,7 +44,8 @@ struct Attempt {
   Sym stream;      ///< the axis that it would be streamed over
   int passes = 0;  ///< how many times
   std::optional<UserError> refusal;
-  Price price = {};  ///< where it is accepted
+  Price price = {};           ///< where it is accepted
+  std::vector<Sym> cut = {};  ///< axes that its plan for nominal sizes cuts into blocks
 };
 using Attempting = std::function<Attempt(const Program& part)>;
 
@@ -105,9 +106,11 @@ struct Forced {
 enum class Start { Rules, OneKernel };
 
 /// The parts of an elaborated program. `sixteen_bits`: the target multiplies matrices of 16-bit elements, so that operands may be stored for it.
+/// `cut`, with Start::OneKernel: axes that the plan of the one kernel cuts into blocks, where that is known.
 /// UserError: the refusal of a part that cannot be cut any further.
 Partition partition(const Program& elaborated, const Forced& forced, const Attempting& attempt,
-                    Start start = Start::Rules, bool sixteen_bits = false);
+                    Start start = Start::Rules, bool sixteen_bits = false,
+                    const std::optional<std::vector<Sym>>& cut = std::nullopt);
 
 /// Definitions of an elaborated program whose value holds a reduction, also through definitions that it reads and that are not
 /// stored.

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -14,6 +15,8 @@ struct Group {
   std::vector<Sym> sinks;  ///< outputs and stored definitions, in the order of the program
   Sym stream;
   int passes = 0;
+  /// Axes that its plan cuts into blocks; unset before it was accepted, where any may be.
+  std::optional<std::vector<Sym>> cut = std::nullopt;
 };
 
 /// Factors of a sum, in the value of the definition `home`, that a kernel would make again for each block of an axis, and the type in which they would be stored.
