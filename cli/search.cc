@@ -38,11 +38,13 @@ nlohmann::ordered_json to_json(const Program& p, const RankedPlan& x, size_t pla
           {"schedule", print(p, x.plan)}, {"terms", terms}};
 }
 
-std::string row(const Program& p, const RankedPlan& x, size_t place, double first) {
+std::string row(const Program& p, const RankedPlan& x, size_t place, double first, bool cpu) {
+  // Tiles of a CPU may lie in the next cache too: its default blocks fit the memory of a task.
+  const char* too_large = cpu ? "  (default; larger than a core's cache)" : "  (default; holds too much)";
   return fmt::format("  {:>4}  {:>10}  {:>5.2f}  {:>10}  {:>10}  {:<34}  {}{}\n", place + 1,
                      quantity(x.seconds, "s"), first > 0 ? x.seconds / first : 1,
                      quantity(x.transfers, "bytes"), quantity(x.held, "bytes"), x.bound_by, print(p, x.plan),
-                     x.is_default && x.too_large ? "  (default; holds too much)"
+                     x.is_default && x.too_large ? too_large
                      : x.is_default              ? "  (default)"
                                                  : "");
 }
@@ -138,7 +140,7 @@ void add_search(CLI::App& app, int& status) {
       for (size_t n = 0; n < r.plans.size(); ++n) {
         if (n >= shown && n != own) continue;
         if (n > shown) text += "   ...\n";
-        text += row(of, r.plans[n], n, r.plans[0].seconds);
+        text += row(of, r.plans[n], n, r.plans[0].seconds, cpu);
         if (o->explain) text += explained(r.plans[n]);
         one["plans"].push_back(to_json(of, r.plans[n], n));
       }
@@ -155,7 +157,7 @@ void add_search(CLI::App& app, int& status) {
         text += fmt::format("  {:>10}  {:>5.2f}  {:>7}  {}\n", quantity(seconds, "s"),
                             own > 0 ? seconds / own : 1, number, clause);
       };
-      one(own, c.kernels.size(), "(default)");
+      one(own, c.kernels.size(), "(as now, best plan)");
       for (const RankedCut& cut : cuts) {
         one(cut.seconds, cut.program.kernels.size(), cut.clause);
         j["cuts"].push_back(
