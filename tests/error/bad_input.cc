@@ -264,10 +264,12 @@ std::string driver(const std::string& folder, int status, int devices) {
   std::string text =
       "extern \"C\" {\nint cuInit(unsigned) { return " + std::to_string(status) +
       "; }\nint cuDeviceGetCount(int* n) { *n = " + std::to_string(devices) +
-      "; return 0; }\nint cuDeviceGetAttribute(int* v, int a, int) { *v = a == 75 ? 9 : 0; return 0; }\n";
+      "; return 0; }\nint cuDeviceGetAttribute(int* v, int a, int) { *v = a == 75 ? 9 : 0; return 0; }\n"
+      "int cuMemAlloc_v2(unsigned long* at, unsigned long n) {\n"
+      "  static unsigned long next = 4096;\n  *at = next, next += n;\n  return 0;\n}\n";
   for (const char* name :
        {"cuDeviceGet",        "cuDeviceGetName",       "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain",
-        "cuCtxSetCurrent",    "cuMemAlloc_v2",         "cuMemFree_v2",        "cuMemcpyHtoD_v2",
+        "cuCtxSetCurrent",    "cuMemFree_v2",          "cuMemcpyHtoD_v2",
         "cuMemcpyDtoH_v2",    "cuMemsetD8_v2",         "cuMemHostAlloc",      "cuMemFreeHost",
         "cuModuleLoadData",   "cuModuleUnload",        "cuModuleGetFunction", "cuFuncSetAttribute",
         "cuFuncGetAttribute", "cuLaunchKernel",        "cuCtxSynchronize",    "cuEventCreate",

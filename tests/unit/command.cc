@@ -456,9 +456,9 @@ TEST_F(Command, WhatIsNotThereIsSaid) {
   const CommandResult nan = tilewright(check, place);
   EXPECT_EQ(nan.status, 0) << nan.err;
   EXPECT_NE(nan.out.find("5 elements, 5 of 5 not finite\n"), std::string::npos) << nan.out;
-  std::vector<std::string> json = check;
-  json.push_back("--json");
-  EXPECT_EQ(number_in_json(tilewright(json, place).out, "/outputs/0/not_finite"), 5);
+  std::vector<std::string> as_json = check;
+  as_json.push_back("--json");
+  EXPECT_EQ(number_in_json(tilewright(as_json, place).out, "/outputs/0/not_finite"), 5);
   if (run_program({"z3", "--version"}).status != 0) GTEST_SKIP() << "z3 is not installed";
   write(place + "/plain.tw", "axis r, j\ninput x[r, j] : f32\ny[r] = sum[j](x)\noutput y\n");
   const CommandResult proved = tilewright({"derive", "plain.tw", "--prove"}, place);

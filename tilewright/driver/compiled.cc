@@ -93,7 +93,7 @@ class ProgramCompiler {
     };
     try {
       std::optional<std::vector<Sym>> cut;
-      if (one) cut = axes_cut(out_.kernels.front());
+      if (one) cut = axes_cut(out_.kernels.front(), plan_target(options_));
       out_.partition = partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules,
                                  sixteen_bits(), cut);
     } catch (const UserError& e) {
@@ -348,7 +348,7 @@ class ProgramCompiler {
         refuse_misplaced(c);
         const int passes = static_cast<int>(c.derivation.passes.size());
         const Price price = price_of(c, plan_target(options_));
-        std::vector<Sym> cut = axes_cut(c);
+        std::vector<Sym> cut = axes_cut(c, plan_target(options_));
         if (!brief_) accepted_.push_back({stream, std::move(c)});
         return {stream, passes, {}, price, std::move(cut)};
       } catch (const UserError& e) {

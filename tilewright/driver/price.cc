@@ -38,9 +38,9 @@ size_t nominal_plan(const Program& elaborated, Target target, const std::vector<
   return chosen;
 }
 
-std::vector<Sym> axes_cut(const Compilation& c) {
+std::vector<Sym> axes_cut(const Compilation& c, Target plans) {
   std::vector<Sym> axes;
-  for (const Cut& cut : c.plans.at(nominal_plan(c.elaborated, c.plans)).plan.group) {
+  for (const Cut& cut : c.plans.at(nominal_plan(c.elaborated, plans, c.plans)).plan.group) {
     const Axis& a = c.elaborated.axis(cut.axis);
     if (!a.baked() || *a.size.number() > double(cut.block)) axes.push_back(cut.axis);
   }

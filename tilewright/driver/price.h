@@ -13,7 +13,7 @@ Sizes nominal_sizes(const std::vector<Axis>& axes, Target plans, Sizes sizes = {
 size_t nominal_plan(const Program& elaborated, Target target, const std::vector<GuardedPlan>& plans);
 
 /// Axes that this plan cuts into blocks.
-std::vector<Sym> axes_cut(const Compilation& c);
+std::vector<Sym> axes_cut(const Compilation& c, Target plans);
 
 /// What a machine does in the time in which a byte crosses its memory; docs/schedule.md says where the numbers come from.
 struct Balance {

@@ -14,6 +14,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/interpreter_runner.h"
 #include "tilewright/program/failures.h"
+#include "tilewright/program/params.h"
 #include "tilewright/tile/chunk_table.h"
 
 namespace tilewright {
@@ -131,14 +132,12 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given,
   for (auto [size, n] : sizes) values[size] = double(n);
   for (const Param& param : p.params) {
     auto it = params.find(param.sym.name());
-    double value = 0;
     if (it != params.end())
-      value = it->second;
+      values[param.sym] = param_value(param, it->second);
     else if (param.value)
-      value = evaluate(param.value, values);
+      values[param.sym] = round_to(param.dtype, evaluate(param.value, values));
     else
       refuse(fmt::format("param {} has no value", param.sym.name()), "give one");
-    values[param.sym] = round_to(param.dtype, value);
   }
   for (const HostScalar& s : m.scalars) {
     refuse_zero_divisors(p, s.value, values);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/params.h"
 #include "tilewright/program/sizes.h"
 
 namespace tilewright::interpreter {
@@ -88,7 +89,8 @@ std::map<Sym, double> bind_params(const Program& p, const Sizes& sizes,
     if (it == given.end() && !param.value)
       throw UserError(param.span, fmt::format("param {} has no value", param.sym.name()),
                       fmt::format("give one: --param {}=...", param.sym.name()));
-    double value = round_to(param.dtype, it == given.end() ? evaluate(param.value, bindings) : it->second);
+    const double value = it == given.end() ? round_to(param.dtype, evaluate(param.value, bindings))
+                                           : param_value(param, it->second);
     values[param.sym] = bindings[param.sym] = value;
   }
   for (const Param& param : p.params) {
