@@ -96,7 +96,7 @@ def lengths_plot(results):
 
 
 def variants_plot(results):
-    rows = [(n.split()[0], n, r) for n, r in results.items() if re.search(r" f16 D=(128|64) S=4096$", n) and not re.search(r"D=64", n.replace("qknorm_gqa f16 D=64", "")) and "rates" in r]
+    rows = [(n.split()[0], n, r) for n, r in results.items() if re.search(r" f16 D=(128|64) S=4096$", n) and not re.search(r"D=64", n.replace("qknorm_gqa f16 D=64", "")) and r.get("unit") == "TFLOP/s"]
     top = top_of([x for _, _, r in rows for x in r["rates"].values()])
     w, body, y = 430, legend(150, 18, drawn(r["rates"] for _, _, r in rows)), 34
     for kind, _, r in rows:
@@ -180,7 +180,8 @@ def page(data):
     rest = {n: r for n, r in results.items() if "rates" in r}
     lengths = sorted((n, r) for n, r in rest.items() if n.startswith("pf_") and " S=" in n and "f32" not in n)
     done = {n for n, _ in lengths}
-    others = [(n, r) for n, r in rest.items() if n not in done]
+    guards = [(n, r) for n, r in rest.items() if n.startswith("guards ")]
+    others = [(n, r) for n, r in rest.items() if n not in done and not n.startswith("guards ")]
     out = ["# Measured on an H200", "",
            f"{data['machine'].split(',')[0].strip()}, driver {data['machine'].split(',')[1].strip()}, PyTorch {data['torch']}, cuDNN {version(data['cudnn'])}. Made by `scripts/performance.py` from [{RESULTS}](../{RESULTS}), which `python3 bench/gpu.py --out {RESULTS}` writes",
            "on a machine with such a GPU. Medians; kernels and peers alternate in one process, and each result is checked against the definition in f64 before it is timed. In parentheses: how many times as fast Tilewright is.",
@@ -191,6 +192,11 @@ def page(data):
     out += [f"TFLOP/s, and how many times as fast as {', '.join(marks[:-1])} and {marks[-1]}, each where it ran.", ""] + lengths_table(lengths)
     for unit in dict.fromkeys(r["unit"] for _, r in others):
         out += ["", f"## {'Others' if unit == 'TFLOP/s' else 'Bandwidth'}", ""] + table([(n, r) for n, r in others if r["unit"] == unit], "program")
+    if guards:
+        kinds = ["tilewright", "always", "moved", "threshold"]
+        out += ["", "## Guards", "", "Global attention in f16 by guard of the running maximum, TFLOP/s. Growing: every chunk of keys raises the maximum of every row, the worst case of speculation.", "",
+                "| scores | speculative | " + " | ".join(kinds[1:]) + " |", "|---" * 5 + "|"]
+        out += [f"| {n.removeprefix('guards ')} | " + " | ".join(f"{r['rates'][k]:.0f}" for k in kinds) + " |" for n, r in guards]
     refused = sorted({(p, why.strip().split("\n")[0][:160]) for r in rest.values() for p, why in r.get("refused", {}).items()})
     if refused:
         out += ["", "Peers that did not run where the table says so:", ""] + [f"- {name_of(p)}: {why}" for p, why in refused]

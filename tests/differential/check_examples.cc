@@ -101,7 +101,8 @@ TEST_P(CheckExamples, RowSoftmaxStreamed) {
 CheckCase layernorm_case(int64_t r, int64_t n, int64_t features) {
   CheckCase c;
   c.program = "layernorm_matmul";
-  if (r * n < 16) c.slack = 8;  // of a few elements the naive program, whose error is the tolerance, may be nearly exact
+  if (r * n < 16)
+    c.slack = 8;  // of a few elements the naive program, whose error is the tolerance, may be nearly exact
   c.sizes = {{"r", r}, {"n", n}};
   c.literals = {{"c", features}};
   if (features == 4096 && !full_sweep() && r * n > 129 * 64) c.sizes = {{"r", 3}, {"n", 5}};

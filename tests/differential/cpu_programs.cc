@@ -612,7 +612,8 @@ TEST(CpuPrograms, ChunksOfOneElementAreCounted) {
   const std::string count = "axis r, j\nt[r] = sum[j]((j // 4 <= r // 2) or (r - j < 3))\noutput t\n";
   const std::string largest = "axis r, j\ninput x[r, j] : f32\nm[r] = max[j](x)\noutput m\n";
   for (const std::string& text : {count, largest})
-    expect_definition(text, DType::f32, {{{"r", 1}, {"j", 2}}, {{"r", 9}, {"j", 17}}}, {.schedule = "stream j=1"});
+    expect_definition(text, DType::f32, {{{"r", 1}, {"j", 2}}, {{"r", 9}, {"j", 17}}},
+                      {.schedule = "stream j=1"});
 }
 
 TEST(CpuPrograms, Masks) {

@@ -268,13 +268,13 @@ std::string driver(const std::string& folder, int status, int devices) {
       "int cuMemAlloc_v2(unsigned long* at, unsigned long n) {\n"
       "  static unsigned long next = 4096;\n  *at = next, next += n;\n  return 0;\n}\n";
   for (const char* name :
-       {"cuDeviceGet",        "cuDeviceGetName",       "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain",
-        "cuCtxSetCurrent",    "cuMemFree_v2",          "cuMemcpyHtoD_v2",
-        "cuMemcpyDtoH_v2",    "cuMemsetD8_v2",         "cuMemHostAlloc",      "cuMemFreeHost",
-        "cuModuleLoadData",   "cuModuleUnload",        "cuModuleGetFunction", "cuFuncSetAttribute",
-        "cuFuncGetAttribute", "cuLaunchKernel",        "cuCtxSynchronize",    "cuEventCreate",
-        "cuEventDestroy_v2",  "cuEventRecord",         "cuEventSynchronize",  "cuEventElapsedTime",
-        "cuGetErrorString",   "cuTensorMapEncodeTiled"})
+       {"cuDeviceGet",           "cuDeviceGetName",     "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain",
+        "cuCtxSetCurrent",       "cuMemFree_v2",        "cuMemcpyHtoD_v2",     "cuMemcpyDtoH_v2",
+        "cuMemsetD8_v2",         "cuMemHostAlloc",      "cuMemFreeHost",       "cuModuleLoadData",
+        "cuModuleUnload",        "cuModuleGetFunction", "cuFuncSetAttribute",  "cuFuncGetAttribute",
+        "cuLaunchKernel",        "cuCtxSynchronize",    "cuEventCreate",       "cuEventDestroy_v2",
+        "cuEventRecord",         "cuEventSynchronize",  "cuEventElapsedTime",  "cuGetErrorString",
+        "cuTensorMapEncodeTiled"})
     text += std::string("int ") + name + "() { return 0; }\n";
   write(folder + "/driver.cc", text + "}\n");
   const char* cxx = std::getenv("CXX");

@@ -300,7 +300,8 @@ TEST(MapSm90, ValuesThatASlowPathMayMakeAgainAreMadeBefore) {
   for (const char* guard : {"speculative", "threshold", "always"}) {
     const Compiled c = compile_file(
         "examples/softmax_backward_dq.tw",
-        fmt::format("group b=1, h=1, i=128/64; stream j=64; keep L, Q, D, dO; stages 2; roles 1+2; guard {}", guard));
+        fmt::format("group b=1, h=1, i=128/64; stream j=64; keep L, Q, D, dO; stages 2; roles 1+2; guard {}",
+                    guard));
     const MappedRun run(c, {{"b", 1}, {"h", 1}, {"i", 130}, {"j", 200}}, LayoutClass::Aligned);
     for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << guard;
   }

@@ -63,9 +63,13 @@ void Attempts::add(const Program& part, const Attempt& a) {
   } else {
     std::vector<std::string> cut;
     for (Sym s : a.cut) cut.push_back(s.name());
-    kept = {{"cut", cut},                       {"stream", a.stream.name()},        {"passes", a.passes},
-            {"bytes", a.price.bytes},           {"products", a.price.products},
-            {"operations", a.price.operations}, {"total", a.price.total},
+    kept = {{"cut", cut},
+            {"stream", a.stream.name()},
+            {"passes", a.passes},
+            {"bytes", a.price.bytes},
+            {"products", a.price.products},
+            {"operations", a.price.operations},
+            {"total", a.price.total},
             {"kernels", a.price.kernels}};
   }
 }

@@ -98,7 +98,8 @@ class CppKernel {
   void begin(const Frame& frame, Sym lane);
   int64_t panel_of(Sym axis) const;  ///< elements of a panel where products have lanes along the axis, else 0
   std::vector<cpu::Operand> operands(Expr e) const;
-  Sym lane_of(const ReduceOp& x) const;  ///< the axis along which a reduction takes its values in vectors; null: one by one
+  Sym lane_of(const ReduceOp& x)
+      const;  ///< the axis along which a reduction takes its values in vectors; null: one by one
 
   void open_axis(Sym axis);
   void open_panels(Sym lane);  ///< nothing inside of a loop over panels around several ops

@@ -50,13 +50,15 @@ std::string as_factor(const std::string& text) {
 static std::vector<Sym> looped(const std::vector<Sym>& axes, const Frame& frame) {
   std::vector<Sym> kept;
   for (Sym a : axes)
-    if (std::none_of(frame.begin(), frame.end(), [&](const AxisFrame& f) { return f.axis == a && f.origin == Expr(a); }))
+    if (std::none_of(frame.begin(), frame.end(),
+                     [&](const AxisFrame& f) { return f.axis == a && f.origin == Expr(a); }))
       kept.push_back(a);
   return kept;
 }
 
 Sym CppKernel::lane_of(const ReduceOp& x) const {
-  return cpu::vector_axis(cpu::operand_of(kernel_, x.buffer), looped(x.axes, x.frame), operands(x.value), extents_);
+  return cpu::vector_axis(cpu::operand_of(kernel_, x.buffer), looped(x.axes, x.frame), operands(x.value),
+                          extents_);
 }
 
 void CppKernel::open_tile(const Buffer& b, Sym lane) {

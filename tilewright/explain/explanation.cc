@@ -203,7 +203,8 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
   // Fewer than the kernels move where these compute again what a statement would have stored.
   const auto compared = [&]() -> std::string {
     if (!without || !moved || *moved <= 0) return "";
-    if (*without >= *moved || *without <= 0) return fmt::format(", {:.1f} times the bytes", *without / *moved);
+    if (*without >= *moved || *without <= 0)
+      return fmt::format(", {:.1f} times the bytes", *without / *moved);
     return fmt::format(", fewer bytes: H is {:.1f} times as many", *moved / *without);
   };
   if (apart.size() > c.kernels.size())
@@ -211,8 +212,7 @@ Explanation explanation_of(const CompiledProgram& c, const StepOptions& o, const
                           between.empty()
                               ? fmt::format("{}, each a kernel", counted(apart.size(), "statement"))
                               : fmt::format("{}, each a kernel: {} in memory{}",
-                                            counted(apart.size(), "statement"), listed(between),
-                                            compared()),
+                                            counted(apart.size(), "statement"), listed(between), compared()),
                           without ? quantity(*without, "bytes") : ""});
   e.sections.push_back(cost);
 

@@ -158,7 +158,8 @@ class Search {
   static bool is_streamed(const Group& g, Sym axis) { return g.stream && axis.size() == g.stream.size(); }
 
   static bool is_cut(const Group& g, Sym axis) {
-    return !g.cut || std::any_of(g.cut->begin(), g.cut->end(), [&](Sym x) { return x.size() == axis.size(); });
+    return !g.cut ||
+           std::any_of(g.cut->begin(), g.cut->end(), [&](Sym x) { return x.size() == axis.size(); });
   }
 
   /// Is the sum `value` (of the definition `name`, or unnamed) added to what varies along its axis? Then it is no number to be rounded and stored: a
