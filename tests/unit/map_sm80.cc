@@ -169,6 +169,22 @@ TEST(MapSm80, ChainsOfProductsInParts) {
   }
 }
 
+/// Scores far below 0 in f32, which share a tile with the operand made of them: the 0 beyond the keys must not enter a maximum.
+TEST(MapSm80, LowScoresBesideTheEndOfTheKeys) {
+  for (const char* guard : {"always", "moved", "threshold", "speculative"}) {
+    const Compiled c = compile_file(
+        "examples/pf_causal.tw",
+        fmt::format("group b=1, h=1, i=64; stream j=32; keep Q; stages 2; roles 0+1; guard {}", guard),
+        {.literal_sizes = {{"d", 16}, {"e", 16}}, .dtypes = kAllF32}, Target::Cuda, sm90());
+    MappedRun run(c, {{"b", 1}, {"h", 1}, {"i", 20}, {"j", 20}}, LayoutClass::Aligned, Target::Cuda, {}, 11,
+                  sm90());
+    for (int64_t k = 0; k < 20 * 16; ++k)
+      run.input("Q").set(k, 12), run.input("K").set(k, -12 - double(k % 7) / 8);
+    run.expect();
+    for (const Adversary& a : kAdversaries) EXPECT_EQ(run.run(a), "") << guard;
+  }
+}
+
 /// Infinities, NaN, and the largest numbers, which must not overflow as they are rounded, in either operand: as the definition has them.
 TEST(MapSm80, SpecialValuesOfProductsInParts) {
   const Compiled c = compile(

@@ -243,11 +243,16 @@ std::set<Sym> BodyBuilder::register_axes(Expr e) const {
 
 void BodyBuilder::map(const Map& s, const Position& at, Ops& out) {
   Expr value = at.masked && s.masked ? s.masked : s.value;
-  const Expr behind = beyond(simplify(value), at);
+  Expr behind = beyond(simplify(value), at);
+  // A tile may hold scores first and then the operand made of them, so that what lies beyond is 0 for both.
+  for (const Product& p : c_.products)
+    if (p.tensor_core && (p.a == s.tile || p.b == s.tile)) {
+      const Expr operand = clipped(value, p.dot->axes, at, Expr(0));
+      if (operand != value) behind = Expr(0);
+      value = operand;
+    }
   beyond_.erase(s.tile);
   if (behind) beyond_[s.tile] = behind;
-  for (const Product& p : c_.products)
-    if (p.tensor_core && (p.a == s.tile || p.b == s.tile)) value = clipped(value, p.dot->axes, at, Expr(0));
   if (value == at_own_axes(s.tile)) return;
   if (const Made* made = c_.find_made(s.tile)) {
     out.push_back({Barrier{0, Scope::Role}, "readers of " + s.tile.name() + " are done"});
