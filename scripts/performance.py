@@ -142,8 +142,10 @@ def readme(data):
     for label, name in rows:
         rates = results.get(name, {}).get("rates")
         if rates:
-            of = lambda names: next((f"{rates[n]:.0f}" for n in names if n in rates), "")
-            out.append(f"| {label} | **{rates['tilewright']:.0f}** | " + " | ".join(of(names) for _, names in columns) + " |")
+            cells = [next((rates[n] for n in names if n in rates), None) for names in (("tilewright",), *(names for _, names in columns))]
+            best = max(c for c in cells if c is not None)
+            text = ["" if c is None else f"**{c:.0f}**" if c == best else f"{c:.0f}" for c in cells]
+            out.append(f"| {label} | " + " | ".join(text) + " |")
     with open(os.path.join(ROOT, "README.md")) as f:
         text = f.read()
     begin, end = "<!-- table: scripts/performance.py -->\n", "<!-- end of table -->"
