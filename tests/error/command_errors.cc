@@ -478,6 +478,25 @@ TEST_F(CommandErrors, EmptySchedulesAndShortNames) {
             "error: no option is called `-o`\n  help: did you mean `--output`?\n");
 }
 
+/// Roundings to eight bits that a GPU has no instruction for, or that are not emitted.
+TEST_F(CommandErrors, EightBitsThatAGpuDoesNotRoundTo) {
+  write(folder + "/f8.tw",
+        "axis i, j\ninput x[i, j] : f16\ninput w[j] : f16\ny[i] = sum[j](f8e5m2(x) * w)\noutput y\n");
+  EXPECT_EQ(refused({"emit", "f8.tw", "--target", "cuda", "--stage", "source"}),
+            "f8.tw:4:1: error: `y` rounds to f8e5m2, which kernels for GPUs do not\n  y[i] = "
+            "sum[j](f8e5m2(x) * w)\n"
+            "  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~\n  help: round to f8e4m3 or f16, or use --target cpu\n");
+  write(folder + "/f8o.tw", "axis i, j\ninput x[i, j] : f16\ny[i] = sum[j](x)\noutput y : f8e5m2\n");
+  EXPECT_NE(refused({"emit", "f8o.tw", "--target", "cuda", "--stage", "source"}).find("`y` rounds to f8e5m2"),
+            std::string::npos);
+  write(folder + "/f8s.tw", "axis i, j\ninput x[i, j] : f16\ny[i] = sum[j](f8e4m3(x))\noutput y\n");
+  EXPECT_EQ(refused({"emit", "f8s.tw", "--target", "cuda", "--stage", "source", "--arch", "sm_80"}),
+            "f8s.tw:3:1: error: `y` rounds to f8e4m3, which devices of compute capability 8.9 and later do; "
+            "kernels are made for sm_80\n"
+            "  y[i] = sum[j](f8e4m3(x))\n  ^~~~~~~~~~~~~~~~~~~~~~~~\n  help: round to f16, or run on a later "
+            "device\n");
+}
+
 TEST_F(CommandErrors, TilesThatThisMachineCannotHold) {
   const std::string e = run_refused({"--schedule", "group r=1000000000; stream j=1000"});
   EXPECT_EQ(e.rfind("error: the tiles of this schedule take ", 0), 0u) << e;

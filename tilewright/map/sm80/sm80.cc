@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/support/error.h"
@@ -29,9 +30,41 @@ bool multiplies_in_parts(const TileKernel& k) {
   return in_parts && !whole;
 }
 
-/// Numbers of four bits of exponent are converted by instructions that came with compute capability 8.9.
+/// Does an expression round to the type?
+bool rounds_to(Expr e, DType t, std::set<Expr>& seen) {
+  if (!e || !seen.insert(e).second) return false;
+  if (e.is(Op::Cast) && e->dtype == t) return true;
+  return std::any_of(e.args().begin(), e.args().end(), [&](Expr a) { return rounds_to(a, t, seen); });
+}
+
+/// A definition of the program that rounds to the type, as it is declared or on the way; null: none.
+const Definition* rounding_definition(const Program& p, DType t) {
+  for (const Definition& d : p.definitions) {
+    std::set<Expr> seen;
+    if (d.dtype == t || rounds_to(d.value, t, seen)) return &d;
+  }
+  return nullptr;
+}
+
+/// Numbers of four bits of exponent are converted by instructions that came with compute capability 8.9; rounding to those of five bits is not emitted for any GPU.
 void refuse_f8(const Program& p, const Machine& m) {
+  if (const Definition* d = rounding_definition(p, DType::f8e5m2))
+    throw UserError(d->span,
+                    fmt::format("`{}` rounds to f8e5m2, which kernels for GPUs do not", d->sym.name()),
+                    "round to f8e4m3 or f16, or use --target cpu");
+  for (const Output& out : p.outputs)
+    if (out.dtype == DType::f8e5m2)
+      throw UserError(out.span,
+                      fmt::format("`{}` rounds to f8e5m2, which kernels for GPUs do not", out.sym.name()),
+                      "declare it f8e4m3 or f16, or use --target cpu");
   if (m.arch != "sm_80" && m.arch != "sm_86" && m.arch != "sm_87") return;
+  if (const Definition* d = rounding_definition(p, DType::f8e4m3))
+    throw UserError(
+        d->span,
+        fmt::format("`{}` rounds to f8e4m3, which devices of compute capability 8.9 and later do; "
+                    "kernels are made for {}",
+                    d->sym.name(), m.arch),
+        "round to f16, or run on a later device");
   auto refuse = [&](Sym array, DType t, Span span) {
     if (t != DType::f8e4m3) return;
     throw UserError(span,
@@ -54,6 +87,7 @@ MappedProgram map_sm80(const Program& elaborated, const TileProgram& t, const Ma
 
 MappedProgram map_gpu(const Program& elaborated, const TileProgram& t, const Machine& m, LayoutClass layout) {
   if (m.arch != sm90().arch) return map_sm80(elaborated, t, m, layout);
+  refuse_f8(elaborated, m);
   return hopper::map_kernels(elaborated, t, m, layout, multiplies_in_parts);
 }
 
