@@ -226,6 +226,37 @@ TEST(MapSm90, BoxesBeginAtMultiplesOfSixteenBytes) {
   for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
 }
 
+TEST(MapSm90, VectorsBeginWhereTilesDo) {
+  const std::string text =
+      "axis r, j\ninput x[r, j] : bf16\ninput b[j] : f32\ny[r] = sum[j](relu(b - x) * x * b)\noutput y : f32\n";
+  for (const auto& [chunk, atom] : std::map<int, std::string>{{1, "copy.plain"}, {3, "copy.plain"}, {16, "copy.vector"}}) {
+    const Compiled c = compile(text, fmt::format("stream j={}", chunk));
+    const MappedRun run(c, {{"r", 3}, {"j", 40}}, LayoutClass::Aligned);
+    ASSERT_EQ(run.layout(), LayoutClass::Aligned);
+    MappedProgram as_vectors = run.mapped();
+    int copies = 0;
+    for_each_op(as_vectors.kernels[0].roles[0].body, [&](MappedOp& o) {
+      auto* copy = std::get_if<Copy>(&o.node);
+      if (!copy || copy->tensor.name() != "x") return;
+      EXPECT_EQ(copy->atom, atom) << chunk;
+      copy->atom = "copy.vector";
+      ++copies;
+    });
+    EXPECT_GE(copies, 1) << chunk;
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << chunk;
+    std::string fault;
+    try {
+      fault = run.run(as_vectors);
+    } catch (const MappedFault& f) {
+      fault = f.what();
+    }
+    if (atom == "copy.plain")
+      EXPECT_NE(fault.find("between vectors of 2 elements"), std::string::npos) << chunk << ": " << fault;
+    else
+      EXPECT_EQ(fault, "");
+  }
+}
+
 TEST(MapSm90, RegisterTilesComeThroughRings) {
   for (const char* program : {"examples/rmsnorm_matmul.tw", "examples/layernorm_matmul.tw"}) {
     const Compiled c = compile_file(program, "group r=128/64, n=64; stream c=64; stages 2; roles 1+2",

@@ -470,10 +470,28 @@ void Runner::refuse_index(const Copy& op, const Array& from, const PointOp& poin
   TW_CHECK(false, "an index lies outside its array");
 }
 
+/// A vector's first element lies at a multiple of its length from the start of its row, which layout guards align.
+void Runner::check_vectors(RoleState& r, const std::string& atom, const Buffer& b, const Array& array,
+                           const std::vector<Expr>& index, const FrameScope& frame) {
+  constexpr int64_t vector_bytes = 16;
+  if (atom != "copy.vector" && atom != "copy.async" && atom != "store.vector" && atom != "store.quad") return;
+  for (size_t a = 0; a < b.axes.size(); ++a) {
+    if (!(index.back() == Expr(b.axes[a]))) continue;
+    const int64_t run = b.space == Space::Local
+                            ? vector_bytes / bytes(array.dtype)
+                            : std::min(b.layout.contiguous(int(a)), vector_bytes / bytes(array.dtype));
+    if (run > 1 && int64_t(frame.origin(b.axes[a])) % run != 0)
+      fault(Kind::Placement, r,
+            fmt::format("{} of {} begins at {} along {}, between vectors of {} elements", atom, array.sym.name(),
+                        int64_t(frame.origin(b.axes[a])), b.axes[a].name(), run));
+  }
+}
+
 void Runner::execute(RoleState& r, const Copy& op) {
   FrameScope frame(*this, r, op.frame);
   const Buffer& b = kernel_.buffer(op.buffer);
   const Array& from = array(op.tensor, op.index.size());
+  check_vectors(r, op.atom, b, from, op.index, frame);
   std::vector<Expr> values;
   Expr there = op.present;  // elements outside their axes have no index
   for (Sym a : there ? b.axes : std::vector<Sym>{})
@@ -524,6 +542,7 @@ void Runner::execute(RoleState& r, const StoreOut& op) {
   const Buffer& b = kernel_.buffer(op.buffer);
   const BufferState& state = buffers_[buffer_index(op.buffer)];
   Array& to = array(op.tensor, op.index.size());
+  check_vectors(r, op.atom, b, to, op.index, frame);
   std::vector<Expr> values = op.index;
   values.push_back(read(b.sym, std::vector<Expr>(b.axes.begin(), b.axes.end())));
   PointOp& points = memory_points(r, &op, b, values, true);

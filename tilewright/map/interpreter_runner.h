@@ -128,6 +128,8 @@ class Runner {
   PointOp& map_points(RoleState& r, const MapOp& op);
   PointOp& memory_points(RoleState& r, const void* key, const Buffer& b, const std::vector<Expr>& values,
                          bool stored);
+  void check_vectors(RoleState& r, const std::string& atom, const Buffer& b, const Array& array,
+                     const std::vector<Expr>& index, const FrameScope& frame);
   [[noreturn]] void refuse_index(const Copy& op, const Array& from, const PointOp& points, size_t lane);
   std::optional<int64_t> array_offset(const Array& a, const PointOp& op, size_t lane) const;
   Array& array(Sym s, size_t rank);

@@ -11,14 +11,19 @@
 namespace tilewright::hopper {
 namespace {
 
-/// Elements that lie side by side in memory and in the registers of one thread.
-int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, const std::vector<Expr>& index) {
+constexpr int64_t vector_bytes = 16;  // that a thread moves at once
+
+/// Elements of `dtype` that lie side by side in memory and in the registers of one thread, 16 bytes at most; 1 where a tile may begin between such runs.
+int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, DType dtype, const std::vector<Expr>& index) {
   std::vector<Dim> dims = c.dims(tensor);
   if (dims.empty() || dims.back().pieces.empty() || index.empty()) return 1;
   for (size_t a = 0; a < tile.axes.size(); ++a) {
     if (!depends_on(index.back(), tile.axes[a])) continue;
     if (!(index.back() == Expr(tile.axes[a]))) return 1;
-    return c.out.buffer(tile.sym).layout.contiguous(int(a));
+    const int64_t run = std::min(c.out.buffer(tile.sym).layout.contiguous(int(a)), vector_bytes / bytes(dtype));
+    const KernelAxis& along = c.axis(tile.axes[a]);
+    const bool from_start = along.kind == KernelAxis::Kind::Whole || along.kind == KernelAxis::Kind::Resident;
+    return from_start || along.block % run == 0 ? run : 1;
   }
   return 1;
 }
@@ -364,11 +369,13 @@ void BodyBuilder::reduce(const Reduce& s, const Position& at, Ops& out) {
 void BodyBuilder::load(const Load& s, const Position& at, Ops& out) {
   const Tile& tile = c_.tile(s.tile);
   Copy copy{"copy.plain", s.tile, {}, s.tensor, s.index, c_.frame(at), s.present};
-  const int64_t run = vector_run(c_, tile, s.tensor, s.index);
   const Input* input = c_.program.input(s.tensor);
-  if (c_.layout == LayoutClass::Aligned && run > 1 && input && input->dtype == tile.dtype) {
-    copy.atom = "copy.vector";
-    c_.add_guard(s.tensor, true, int(std::min<int64_t>(16, run * bytes(input->dtype))));
+  if (c_.layout == LayoutClass::Aligned && input && input->dtype == tile.dtype) {
+    const int64_t run = vector_run(c_, tile, s.tensor, input->dtype, s.index);
+    if (run > 1) {
+      copy.atom = "copy.vector";
+      c_.add_guard(s.tensor, true, int(run * bytes(input->dtype)));
+    }
   }
   out.push_back({copy, {}});
 }
@@ -380,13 +387,15 @@ void BodyBuilder::store(const Store& s, const Position& at, Ops& out) {
     if (c_.extent(a) > c_.axis(a).block && c_.axis(a).kind != KernelAxis::Kind::Resident)
       clipped_axes.push_back(a);
   StoreOut op{"store.plain", s.tile, s.tensor, s.index, c_.frame(at, clipped_axes)};
-  const int64_t run = vector_run(c_, tile, s.tensor, s.index);
   auto output = std::find_if(c_.program.outputs.begin(), c_.program.outputs.end(),
                              [&](const Output& o) { return o.sym == s.tensor; });
-  if (c_.layout == LayoutClass::Aligned && run > 1 && output != c_.program.outputs.end() &&
-      is_float(output->dtype) && bytes(output->dtype) <= 4) {
-    op.atom = bytes(output->dtype) == 2 && in_quads(c_, tile, s.index.back()) ? "store.quad" : "store.vector";
-    c_.add_guard(s.tensor, true, int(std::min<int64_t>(16, run * bytes(output->dtype))));
+  if (c_.layout == LayoutClass::Aligned && output != c_.program.outputs.end() && is_float(output->dtype) &&
+      bytes(output->dtype) <= 4) {
+    const int64_t run = vector_run(c_, tile, s.tensor, output->dtype, s.index);
+    if (run > 1) {
+      op.atom = bytes(output->dtype) == 2 && in_quads(c_, tile, s.index.back()) ? "store.quad" : "store.vector";
+      c_.add_guard(s.tensor, true, int(run * bytes(output->dtype)));
+    }
   }
   out.push_back({op, {}});
 }
