@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tilewright/emit/c_expr.h"
+#include "tilewright/emit/cuda_prelude.h"
 #include "tilewright/emit/cuda_text.h"
 #include "tilewright/map/mapped.h"
 
@@ -91,9 +92,12 @@ class CudaKernel {
   std::string error_word();
   std::vector<std::string> clips(const Nest& nest, int64_t slack, Sym slack_axis);
 
-  // cuda_nest.cc: element work
+  // cuda_elements.cc: element work
   void element_work(const Ops& list, size_t first, size_t last, Lines& out);
   size_t fusible(const Ops& list, size_t first) const;  ///< end of the run of ops that share one nest
+  void map_to_local(const MapOp& o, Lines& out);
+
+  // cuda_nest.cc: the elements of a thread, and where they lie
   Nest nest_of(const Frame& frame, const std::vector<Sym>& axes, const std::vector<Sym>& buffers,
                const std::vector<Use>& uses);
   void bind(const Frame& frame);  ///< index symbols outside of the range
@@ -103,7 +107,6 @@ class CudaKernel {
   std::string register_offset(const Buffer& b, const Nest& nest) const;
   std::string local_offset(const Buffer& b, const std::vector<std::string>& local) const;
   std::string local_pointer(const Buffer& b, const std::vector<Use>& uses);
-  void map_to_local(const MapOp& o, Lines& out);
   std::string replica_guard(const Buffer& b) const;  ///< true in the first replica only; "" without replicas
 
   // cuda_reduce.cc

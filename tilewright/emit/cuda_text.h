@@ -1,7 +1,5 @@
-// Inside of the CUDA emitter: names, indented text, and the helper functions that the emitted source carries.
+// Inside of the CUDA emitter: names, indented text, and pieces of expressions.
 #pragma once
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -29,25 +27,6 @@ class Lines {
 
 /// Names for the symbols of one kernel, apart from those that the kernel's text uses itself.
 Identifiers kernel_names();
-
-/// Helper functions of the emitted source by name; each is printed when it, or one that needs it, was asked for.
-class Helpers {
- public:
-  /// Marks `name` and what it needs; returns `name`.
-  std::string use(const std::string& name);
-  /// wgmma of an atom's shape; returns the function's name.
-  std::string use_wgmma(int n, DType dtype, bool a_in_registers, bool a_transposed, bool b_transposed);
-  /// Bulk copy through a tensor map of `rank` dimensions.
-  std::string use_bulk_copy(int rank);
-  /// Marks every helper that the text calls.
-  void use_from(const std::string& text);
-  /// Source of all that was marked.
-  std::string text() const;
-
- private:
-  std::set<std::string> used_;
-  std::map<std::string, std::string> made_;
-};
 
 /// The tiles that e reads, in first-occurrence order.
 std::vector<Sym> tiles_in(Expr e);
