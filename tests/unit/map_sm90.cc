@@ -228,8 +228,10 @@ TEST(MapSm90, BoxesBeginAtMultiplesOfSixteenBytes) {
 
 TEST(MapSm90, VectorsBeginWhereTilesDo) {
   const std::string text =
-      "axis r, j\ninput x[r, j] : bf16\ninput b[j] : f32\ny[r] = sum[j](relu(b - x) * x * b)\noutput y : f32\n";
-  for (const auto& [chunk, atom] : std::map<int, std::string>{{1, "copy.plain"}, {3, "copy.plain"}, {16, "copy.vector"}}) {
+      "axis r, j\ninput x[r, j] : bf16\ninput b[j] : f32\ny[r] = sum[j](relu(b - x) * x * b)\noutput y : "
+      "f32\n";
+  for (const auto& [chunk, atom] :
+       std::map<int, std::string>{{1, "copy.plain"}, {3, "copy.plain"}, {16, "copy.vector"}}) {
     const Compiled c = compile(text, fmt::format("stream j={}", chunk));
     const MappedRun run(c, {{"r", 3}, {"j", 40}}, LayoutClass::Aligned);
     ASSERT_EQ(run.layout(), LayoutClass::Aligned);

@@ -132,5 +132,12 @@ TEST_F(Compile, StoredBytesComeBack) {
   EXPECT_FALSE(cache_get("other", ".bin").has_value());
 }
 
+TEST(CompileCuda, ProductsThatWaitForOneAnotherAreNoted) {
+  EXPECT_TRUE(products_serialized(
+      "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+      "insufficient register resources for the wgmma pipeline in the function 'program'\n"));
+  EXPECT_FALSE(products_serialized("ptxas info    : Used 168 registers, used 1 barriers\n"));
+}
+
 }  // namespace
 }  // namespace tilewright::runtime_compile_test

@@ -27,6 +27,7 @@ struct Variant {
   std::unique_ptr<cuda::Module> gpu;
   std::vector<void*> functions;  ///< one for each kernel
   int64_t multiprocessors = 1;   ///< of the GPU
+  bool serialized = false;       ///< a kernel's products wait for one another: too few registers
   bool early = false;            ///< its kernels may start before those in front have ended
   std::vector<std::unique_ptr<cuda::DeviceBuffer>> work;  ///< workspaces, grown as needed
 };
@@ -200,7 +201,9 @@ struct Launcher::Impl {
       const cuda::DeviceInfo device = cuda::device_info(options.device);
       v.multiprocessors = std::max(1, device.multiprocessors);
       v.early = device.major >= 9;
-      v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, arch_on(device, v.mapped.machine)));
+      std::string log;
+      v.gpu = std::make_unique<cuda::Module>(compile_cuda(source, arch_on(device, v.mapped.machine), &log));
+      v.serialized = products_serialized(log);
       for (const MappedKernel& k : v.mapped.kernels)
         v.functions.push_back(v.gpu->function(kernel_symbol(k), k.local_bytes()));
     }
@@ -418,6 +421,9 @@ void Launcher::run(Bound& bound, const std::map<std::string, double>& params, vo
   }
   if (target == Target::Cuda) cuda::use_device(impl_->options.device);
   impl_->finish(v);
+  if (v.serialized)
+    impl_->last_plan +=
+        "; its products wait for one another (registers): smaller blocks or more groups may be faster";
   bind_added_axes(v.mapped.axes, bound.sizes);
   bound.scalars = bind_scalars(c.program, v.mapped.scalars, bound.sizes, params);
   if (target == Target::Cpu) {

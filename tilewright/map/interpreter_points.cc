@@ -482,8 +482,8 @@ void Runner::check_vectors(RoleState& r, const std::string& atom, const Buffer& 
                             : std::min(b.layout.contiguous(int(a)), vector_bytes / bytes(array.dtype));
     if (run > 1 && int64_t(frame.origin(b.axes[a])) % run != 0)
       fault(Kind::Placement, r,
-            fmt::format("{} of {} begins at {} along {}, between vectors of {} elements", atom, array.sym.name(),
-                        int64_t(frame.origin(b.axes[a])), b.axes[a].name(), run));
+            fmt::format("{} of {} begins at {} along {}, between vectors of {} elements", atom,
+                        array.sym.name(), int64_t(frame.origin(b.axes[a])), b.axes[a].name(), run));
   }
 }
 

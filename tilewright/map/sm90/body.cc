@@ -14,13 +14,15 @@ namespace {
 constexpr int64_t vector_bytes = 16;  // that a thread moves at once
 
 /// Elements of `dtype` that lie side by side in memory and in the registers of one thread, 16 bytes at most; 1 where a tile may begin between such runs.
-int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, DType dtype, const std::vector<Expr>& index) {
+int64_t vector_run(const Context& c, const Tile& tile, Sym tensor, DType dtype,
+                   const std::vector<Expr>& index) {
   std::vector<Dim> dims = c.dims(tensor);
   if (dims.empty() || dims.back().pieces.empty() || index.empty()) return 1;
   for (size_t a = 0; a < tile.axes.size(); ++a) {
     if (!depends_on(index.back(), tile.axes[a])) continue;
     if (!(index.back() == Expr(tile.axes[a]))) return 1;
-    const int64_t run = std::min(c.out.buffer(tile.sym).layout.contiguous(int(a)), vector_bytes / bytes(dtype));
+    const int64_t run =
+        std::min(c.out.buffer(tile.sym).layout.contiguous(int(a)), vector_bytes / bytes(dtype));
     const KernelAxis& along = c.axis(tile.axes[a]);
     const bool from_start = along.kind == KernelAxis::Kind::Whole || along.kind == KernelAxis::Kind::Resident;
     return from_start || along.block % run == 0 ? run : 1;
@@ -393,7 +395,8 @@ void BodyBuilder::store(const Store& s, const Position& at, Ops& out) {
       bytes(output->dtype) <= 4) {
     const int64_t run = vector_run(c_, tile, s.tensor, output->dtype, s.index);
     if (run > 1) {
-      op.atom = bytes(output->dtype) == 2 && in_quads(c_, tile, s.index.back()) ? "store.quad" : "store.vector";
+      op.atom =
+          bytes(output->dtype) == 2 && in_quads(c_, tile, s.index.back()) ? "store.quad" : "store.vector";
       c_.add_guard(s.tensor, true, int(run * bytes(output->dtype)));
     }
   }
