@@ -4,6 +4,7 @@
 
 #include <cctype>
 
+#include "tilewright/emit/cuda_text.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda_text {
@@ -33,13 +34,7 @@ void Helpers::use_from(const std::string& text) {
       size_t stop = name_at;
       while (stop < line.size() && word(line[stop])) ++stop;
       const std::string name = line.substr(name_at, stop - name_at);
-      for (size_t hit = text.find(name); hit != std::string::npos; hit = text.find(name, hit + 1)) {
-        const size_t after = hit + name.size();
-        if ((hit == 0 || !word(text[hit - 1])) && (after >= text.size() || !word(text[after]))) {
-          use(h.name);
-          break;
-        }
-      }
+      if (mentions(text, name)) use(h.name);
     }
   }
 }

@@ -100,7 +100,6 @@ Expr product_of_all(const std::vector<Expr>& factors) {
 
 /// tile·factor for reads of the tile, the factor beside the constants that the tile is multiplied by.
 Expr scaled(Expr e, Expr tile, Expr factor) {
-  if (!e) return e;
   return rewrite(e, [&](Expr x) {
     if (x == tile) return tile * factor;
     if (!x.is(Op::Mul)) return x;
@@ -116,13 +115,21 @@ Expr scaled(Expr e, Expr tile, Expr factor) {
   });
 }
 
-void scale(Stmt& s, Expr tile, Expr factor) {
-  if (auto* m = std::get_if<Map>(&s.node))
-    m->value = scaled(m->value, tile, factor), m->masked = scaled(m->masked, tile, factor);
-  if (auto* r = std::get_if<Reduce>(&s.node))
-    r->value = scaled(r->value, tile, factor), r->masked = scaled(r->masked, tile, factor);
-  if (auto* w = std::get_if<When>(&s.node))
-    for (Stmt& x : w->body) scale(x, tile, factor);
+bool is_element_work(const Stmt& s) {
+  return std::holds_alternative<Map>(s.node) || std::holds_alternative<Reduce>(s.node);
+}
+
+bool only_element_work(const Body& body) { return std::all_of(body.begin(), body.end(), is_element_work); }
+
+/// Every value that the statement evaluates, those of bodies inside it too, becomes f of it.
+void change_values(Stmt& s, const std::function<Expr(Expr)>& f) {
+  const auto change = [&](Expr& e) {
+    if (e) e = f(e);
+  };
+  if (auto* m = std::get_if<Map>(&s.node)) change(m->value), change(m->masked);
+  if (auto* r = std::get_if<Reduce>(&s.node)) change(r->value), change(r->masked);
+  if (Body* inside = inner_body(s))
+    for (Stmt& x : *inside) change_values(x, f);
 }
 
 /// S = S·(r·t) or S·r, then one use of S·constant: r goes there.
@@ -151,16 +158,11 @@ void move_row_factors(Context& c, Body& body) {
     for (size_t n = k + 1; n < body.size(); ++n) {
       const std::vector<Sym> written = tiles_written(body[n]);
       free = free && !among(written, m->tile) && !among(written, row->sym);
-      const bool expressions =
-          std::holds_alternative<Map>(body[n].node) || std::holds_alternative<Reduce>(body[n].node);
       if (!among(tiles_read(c, body[n]), m->tile)) continue;
       if (auto* w = std::get_if<When>(&body[n].node)) {
-        free = free && !among(tensors_read(w->condition), m->tile) &&
-               std::all_of(w->body.begin(), w->body.end(), [](const Stmt& x) {
-                 return std::holds_alternative<Map>(x.node) || std::holds_alternative<Reduce>(x.node);
-               });
+        free = free && !among(tensors_read(w->condition), m->tile) && only_element_work(w->body);
       } else {
-        free = free && expressions;
+        free = free && is_element_work(body[n]);
         ++uses;
       }
     }
@@ -171,14 +173,14 @@ void move_row_factors(Context& c, Body& body) {
     }
     if (!free || before || uses != 1) continue;
     m->value = product_of_all(rest);
-    for (size_t n = k + 1; n < body.size(); ++n) scale(body[n], tile, row);
+    for (size_t n = k + 1; n < body.size(); ++n)
+      change_values(body[n], [&](Expr e) { return scaled(e, tile, row); });
     if (rest.size() == 1) body.erase(body.begin() + long(k--));  // the tile as it is
   }
 }
 
 /// The expression with `value` in place of the tile's elements, products flat: numbers and scalars first, so that their product is formed once.
 Expr with_value(Expr e, Expr element, Expr value) {
-  if (!e) return e;
   return rewrite(e, [&](Expr x) {
     if (x == element) return value;
     if (!x.is(Op::Mul)) return x;
@@ -190,23 +192,8 @@ Expr with_value(Expr e, Expr element, Expr value) {
   });
 }
 
-bool only_element_work(const Body& body) {
-  return std::all_of(body.begin(), body.end(), [](const Stmt& x) {
-    return std::holds_alternative<Map>(x.node) || std::holds_alternative<Reduce>(x.node);
-  });
-}
-
 bool among_any(const std::vector<Sym>& v, const std::vector<Sym>& of) {
   return std::any_of(v.begin(), v.end(), [&](Sym s) { return among(of, s); });
-}
-
-void put_value(Stmt& s, Expr element, Expr value) {
-  if (auto* m = std::get_if<Map>(&s.node))
-    m->value = with_value(m->value, element, value), m->masked = with_value(m->masked, element, value);
-  if (auto* r = std::get_if<Reduce>(&s.node))
-    r->value = with_value(r->value, element, value), r->masked = with_value(r->masked, element, value);
-  if (auto* w = std::get_if<When>(&s.node))
-    for (Stmt& x : w->body) put_value(x, element, value);
 }
 
 /// An index, or a sum with one, times numbers and scalars.
@@ -242,15 +229,15 @@ void put_positions(Context& c, Body& body) {
       if (n == k) continue;
       const bool reads = among(tiles_read(c, body[n]), sym);
       const auto* w = std::get_if<When>(&body[n].node);
-      const bool work =
-          w ? only_element_work(w->body) && !among(tensors_read(w->condition), sym)
-            : std::holds_alternative<Map>(body[n].node) || std::holds_alternative<Reduce>(body[n].node);
+      const bool work = w ? only_element_work(w->body) && !among(tensors_read(w->condition), sym)
+                          : is_element_work(body[n]);
       free = !among(tiles_written(body[n]), sym) && !among_any(tiles_written(body[n]), tensors_read(value)) &&
              (!reads || (n > k && work));
       uses += reads;
     }
     if (!free || uses == 0) continue;
-    for (size_t n = k + 1; n < body.size(); ++n) put_value(body[n], element, value);
+    for (size_t n = k + 1; n < body.size(); ++n)
+      change_values(body[n], [&](Expr e) { return with_value(e, element, value); });
     body.erase(body.begin() + long(k--));
     std::erase_if(c.kernel.tiles, [&](const Tile& t) { return t.sym == sym; });
   }
