@@ -78,11 +78,41 @@ def _refuse(what, help):
     raise TilewrightError(f"error: {what}\n  help: {help}\n")
 
 
+def _encode(text, what):
+    """The bytes of a text for C, where a NUL would end it."""
+    if "\0" in text:
+        at = text.index("\0")
+        _refuse(f"{what} holds a NUL character, at line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}",
+                "remove it; if the text was read from a file, open it with the encoding that it has")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as e:
+        _refuse(f"{what} holds half of a surrogate pair, at line {text.count(chr(10), 0, e.start) + 1}, column {e.start - text.rfind(chr(10), 0, e.start)}",
+                "remove it; if the text was read from a file, open it with the encoding that it has")
+
+
+def _number(name, value, kind):
+    """A size or a param as the f64 that C takes."""
+    if isinstance(value, (str, bytes)) or not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
+        raise TypeError(f"{kind} `{name}` is a {type(value).__name__}: pass a number")
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError) as e:
+        _refuse(f"{kind} `{name}` is no number that f64 holds ({e})", "pass one number")
+
+
 def _describe(name, x, on_gpu, is_output):
     """(dtype, pointer, shape, strides in elements) of a NumPy array or a PyTorch tensor."""
     if not hasattr(x, "dtype") or not (hasattr(x, "data_ptr") or hasattr(x, "ctypes")):
         raise TypeError(f"array `{name}` is a {type(x).__name__}: pass a NumPy array or a PyTorch tensor")
     tensor = hasattr(x, "data_ptr")
+    if hasattr(x, "mask") and hasattr(x, "filled"):
+        _refuse(f"array `{name}` is a masked array, whose mask would not be heeded", f"pass {name}.filled(0), and the mask as an input of the program")
+    if tensor and (str(x.layout) != "torch.strided" or x.device.type not in ("cpu", "cuda")):
+        _refuse(f"array `{name}` is a {x.layout} tensor on device {x.device.type}, which has no elements at strides in memory",
+                f"pass a dense tensor on the {'GPU' if on_gpu else 'host'}, such as {name}.to_dense()")
+    if tensor and (x.is_neg() or x.is_conj()):
+        _refuse(f"array `{name}` is a view whose elements are negated or conjugated when PyTorch reads them", f"pass {name}.resolve_neg().resolve_conj()")
     if (x.is_cuda if tensor else False) != on_gpu:
         where = "on the host" if on_gpu else "on a GPU"
         _refuse(f"array `{name}` lies {where}, which target {'cuda' if on_gpu else 'cpu'} does not reach",
@@ -112,7 +142,8 @@ class Kernel:
                 raise TypeError(f"Kernel: {argument} is a {type(value).__name__}: pass {wanted}")
         lib = _library()
         self.target = target
-        self._handle = lib.tw_compile(source.encode(), target.encode(), schedule.encode(), overrides.encode())
+        self._handle = lib.tw_compile(_encode(source, "the program"), _encode(target, "target"), _encode(schedule, "the schedule"),
+                                      _encode(overrides, "overrides"))
         if not self._handle:
             raise TilewrightError(lib.tw_last_error().decode())
         self.info = json.loads(lib.tw_describe(self._handle).decode())
@@ -124,12 +155,12 @@ class Kernel:
         packed = (_Array * len(arrays))()
         for slot, (name, x) in zip(packed, arrays.items()):
             dtype, pointer, shape, strides = _describe(name, x, self.target == "cuda", name in self._outputs)
-            slot.name, slot.dtype, slot.data, slot.rank = name.encode(), dtype.encode(), pointer, len(shape)
+            slot.name, slot.dtype, slot.data, slot.rank = _encode(name, "the name of an array"), dtype.encode(), pointer, len(shape)
             slot.shape = (ctypes.c_int64 * len(shape))(*shape)
             slot.strides = (ctypes.c_int64 * len(shape))(*strides)
             keep.append(x)
-        values = {**(sizes or {}), **(params or {})}
-        packed_values = (_Value * len(values))(*[(n.encode(), float(v)) for n, v in values.items()])
+        values = [(kind, n, v) for kind, given in (("size", sizes), ("param", params)) for n, v in (given or {}).items()]
+        packed_values = (_Value * len(values))(*[(_encode(n, f"the name of a {kind}"), _number(n, v, kind)) for kind, n, v in values])
         return packed, len(arrays), packed_values, len(values), keep
 
     def run(self, prepared, stream=None):

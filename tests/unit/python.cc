@@ -79,5 +79,55 @@ TEST_F(Python, SaysWhatIsWrong) {
   EXPECT_EQ(said("x=x, P=P, params={'n': 2.5}"), "error: param `n` is i32, which does not hold 2.5");
 }
 
+TEST_F(Python, SaysWhatIsWrongWithTexts) {
+  EXPECT_EQ(run("print(message(lambda: tilewright.Kernel('axis i\\ninput \\0x[i] : f32\\n')))"),
+            "TilewrightError: error: the program holds a NUL character, at line 2, column 7\n"
+            "  help: remove it; if the text was read from a file, open it with the encoding that it has\n");
+  EXPECT_EQ(run("print(message(lambda: tilewright.Kernel('axis i\\udc80')))"),
+            "TilewrightError: error: the program holds half of a surrogate pair, at line 1, column 7\n"
+            "  help: remove it; if the text was read from a file, open it with the encoding that it has\n");
+  EXPECT_EQ(run("print(message(lambda: tilewright.Kernel('', target='c\\0pu')))"),
+            "TilewrightError: error: target holds a NUL character, at line 1, column 2\n"
+            "  help: remove it; if the text was read from a file, open it with the encoding that it has\n");
+  EXPECT_EQ(run("print(message(lambda: tilewright.Kernel('axis d = 4', overrides='d=8,d=16')))"),
+            "TilewrightError: error: overrides name `d` twice\n  help: give it once\n");
+}
+
+TEST_F(Python, SaysWhatIsWrongWithArrays) {
+  EXPECT_EQ(run("print(message(lambda: kernel(x=np.ma.masked_greater(x, 2), P=P)))"),
+            "TilewrightError: error: array `x` is a masked array, whose mask would not be heeded\n"
+            "  help: pass x.filled(0), and the mask as an input of the program\n");
+}
+
+TEST_F(Python, SaysWhatIsWrongWithNumbers) {
+  const std::string wide =
+      "wide = tilewright.Kernel('axis j\\nparam n : i64\\ninput x[j] : f32\\n'\n"
+      "    'y[j] = where(j < n, x, 0)\\noutput y', target='interp')\n"
+      "v, y = x[0].copy(), np.empty(3, np.float32)\n";
+  const auto said = [&](const std::string& call) {
+    return run(wide + "print(message(lambda: wide(x=v, y=y, " + call + ")))");
+  };
+  EXPECT_EQ(said("params={'n': 2**53 - 1}"), "no error\n");
+  EXPECT_EQ(
+      said("params={'n': 2**53 + 1}"),
+      "TilewrightError: <program>:2:1: error: param `n` is given 9007199254740992, and integers are exact "
+      "below 2^53 alone\n  param n : i64\n  ^~~~~~~~~~~~~\n  help: subtract an offset, or declare the param "
+      "f64 "
+      "where rounding is accepted\n");
+  EXPECT_EQ(
+      said("params={'n': 10**400}"),
+      "TilewrightError: error: param `n` is no number that f64 holds (int too large to convert to float)\n"
+      "  help: pass one number\n");
+  EXPECT_EQ(said("params={'n': '2'}"), "TypeError: param `n` is a str: pass a number\n");
+  EXPECT_EQ(said("params={'n': 2}, sizes={'n': 3}"),
+            "TilewrightError: error: value `n` is given twice\n  help: give it once\n");
+  EXPECT_EQ(said("params={'n': 2}, sizes={'j': 2.5}"),
+            "TilewrightError: error: the size 2.5 of axis `j` is not an integer from 0 to 2^53\n"
+            "  help: give the number of its elements\n");
+  EXPECT_EQ(said("params={'n': 2}, sizes={'j': float('nan')}"),
+            "TilewrightError: error: the size nan of axis `j` is not an integer from 0 to 2^53\n"
+            "  help: give the number of its elements\n");
+}
+
 }  // namespace
 }  // namespace tilewright::testing::python_test

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -50,6 +51,8 @@ Overrides parse_overrides(const char* text) {
     if (eq == std::string::npos || eq == 0)
       mistake(fmt::format("override `{}` has no `=`", item), "write overrides like \"d=64,Q=bf16\"");
     const std::string key = item.substr(0, eq), value = item.substr(eq + 1);
+    if (o.dtypes.count(key) || o.literal_sizes.count(key))
+      mistake(fmt::format("overrides name `{}` twice", key), "give it once");
     if (const auto dtype = parse_dtype(value)) {
       o.dtypes[key] = *dtype;
     } else if (!value.empty() && value.size() < 18 &&
@@ -144,30 +147,32 @@ int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw
       t.data = a.data;
       t.shape.assign(a.shape, a.shape + a.rank);
       if (a.strides != nullptr) t.strides.assign(a.strides, a.strides + a.rank);
-      int64_t elements = 1;
+      bool empty = false;
       for (int64_t n : t.shape) {
         if (n < 0) mistake(fmt::format("array `{}` has a negative size", a.name), "sizes are 0 or more");
-        elements *= n;
+        empty = empty || n == 0;
       }
-      if (elements > 0 && a.data == nullptr)
+      if (!empty && a.data == nullptr)
         mistake(fmt::format("array `{}` has no data", a.name), "pass its data pointer");
       bool is_output = false;
       for (const Output& o : p.outputs) is_output = is_output || o.sym.name() == a.name;
-      (is_output ? outputs : inputs)[a.name] = t;
+      if (!(is_output ? outputs : inputs).emplace(a.name, t).second)
+        mistake(fmt::format("array `{}` is given twice", a.name), "give it once");
     }
     std::map<std::string, double> params;
     std::map<std::string, int64_t> sizes;
     for (int32_t k = 0; k < n_values; ++k) {
       if (values[k].name == nullptr)
         mistake(fmt::format("value {} has no name", k), "fill every field of tw_value");
-      if (p.axis(values[k].name) != nullptr) {
-        if (values[k].value != static_cast<double>(static_cast<int64_t>(values[k].value)))
-          mistake(fmt::format("the size {} of axis `{}` is not an integer", values[k].value, values[k].name),
-                  "sizes are integers");
-        sizes[values[k].name] = static_cast<int64_t>(values[k].value);
-      } else {
-        params[values[k].name] = values[k].value;
-      }
+      const std::string name = values[k].name;
+      const double value = values[k].value;
+      const bool is_size = p.axis(name) != nullptr;
+      if (is_size && !(value >= 0 && value <= 0x1p53 && value == std::floor(value)))
+        mistake(fmt::format("the size {} of axis `{}` is not an integer from 0 to 2^53", value, name),
+                "give the number of its elements");
+      if (!(is_size ? sizes.emplace(name, static_cast<int64_t>(value)).second
+                    : params.emplace(name, value).second))
+        mistake(fmt::format("value `{}` is given twice", name), "give it once");
     }
     kernel->kernel->run(inputs, params, outputs, sizes, stream);
   });

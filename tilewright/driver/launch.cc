@@ -50,7 +50,7 @@ std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScala
       value = param_value(q, it->second);
     } else if (q.value) {
       refuse_zero_divisors(p, q.value, values);
-      value = round_to(q.dtype, evaluate(q.value, values));
+      value = param_value(q, evaluate(q.value, values));
     } else {
       throw UserError(q.span, fmt::format("param `{}` has no value", q.sym.name()),
                       fmt::format("pass --param {}=…", q.sym.name()));

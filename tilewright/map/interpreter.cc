@@ -135,7 +135,7 @@ void interpret(const Program& p, const MappedProgram& m, const Sizes& given,
     if (it != params.end())
       values[param.sym] = param_value(param, it->second);
     else if (param.value)
-      values[param.sym] = round_to(param.dtype, evaluate(param.value, values));
+      values[param.sym] = param_value(param, evaluate(param.value, values));
     else
       refuse(fmt::format("param {} has no value", param.sym.name()), "give one");
   }

@@ -100,7 +100,7 @@ std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes,
     if (auto it = given.find(name); it != given.end())
       value = param_value(param, it->second);
     else if (param.value)
-      value = round_to(param.dtype, evaluate(param.value, bindings));
+      value = param_value(param, evaluate(param.value, bindings));
     else
       throw UserError(param.span, fmt::format("param `{}` has no value", name),
                       fmt::format("give one: --param {}=NUMBER", name));

@@ -89,8 +89,7 @@ std::map<Sym, double> bind_params(const Program& p, const Sizes& sizes,
     if (it == given.end() && !param.value)
       throw UserError(param.span, fmt::format("param {} has no value", param.sym.name()),
                       fmt::format("give one: --param {}=...", param.sym.name()));
-    const double value = it == given.end() ? round_to(param.dtype, evaluate(param.value, bindings))
-                                           : param_value(param, it->second);
+    const double value = param_value(param, it == given.end() ? evaluate(param.value, bindings) : it->second);
     values[param.sym] = bindings[param.sym] = value;
   }
   for (const Param& param : p.params) {
