@@ -45,6 +45,8 @@ void add_check(CLI::App& app, int& status) {
         nlohmann::json e{{"name", c.name},
                          {"error", c.comparison.error},
                          {"tolerance", c.comparison.tolerance},
+                         {"usual", c.comparison.usual},
+                         {"loose", c.comparison.loose()},
                          {"passed", c.comparison.passed},
                          {"elements", c.comparison.elements},
                          {"not_finite", c.comparison.not_finite},
@@ -73,6 +75,12 @@ void add_check(CLI::App& app, int& status) {
             c.comparison.not_finite > 0
                 ? fmt::format(", {} of {} not finite", c.comparison.not_finite, c.comparison.elements)
                 : ""));
+        if (c.comparison.passed && c.comparison.loose())
+          put(
+              fmt::format("         loose: the tolerance is {:.0f} % of the root mean square of what is "
+                          "expected, {:.3g}; give "
+                          "inputs of less spread (--input), or dtypes of more digits\n",
+                          100 * c.comparison.tolerance / c.comparison.usual, c.comparison.usual));
         if (!c.comparison.passed)
           put(fmt::format("         {}: at [{}] got {}, expected {}\n", c.comparison.reason,
                           fmt::join(c.index, ", "), c.got, c.expected));

@@ -11,6 +11,23 @@ namespace {
 
 const double inf = INFINITY, nan_value = NAN;
 
+TEST(Compare, SaysWhereTheToleranceIsLoose) {
+  // The naive program is far off in one element, which sets the tolerance of all.
+  std::vector<double> ref(64, 1.0), naive(64, 1.0);
+  EXPECT_FALSE(compare(ref, ref, naive, DType::f32).loose());
+  EXPECT_DOUBLE_EQ(compare(ref, ref, naive, DType::f32).usual, 1.0);
+  naive[0] = 1.2;
+  const Comparison c = compare(ref, ref, naive, DType::f32);
+  EXPECT_TRUE(c.passed);
+  EXPECT_TRUE(c.loose());
+  // Exact zeros, integers and nothing at all are not.
+  const std::vector<double> zeros(4, 0.0);
+  EXPECT_FALSE(compare(zeros, zeros, zeros, DType::f32).loose());
+  EXPECT_FALSE(compare({3}, {3}, {3}, DType::i32).loose());
+  EXPECT_FALSE(compare({}, {}, {}, DType::f32).loose());
+  EXPECT_FALSE(compare({inf}, {inf}, {inf}, DType::f32).loose());
+}
+
 TEST(Compare, AcceptsTwiceTheErrorOfNaiveAndTheDtypesResolution) {
   // 0.75 + 0.3 − 0.3 in f16 is 0.75 + 2^-12 or so: resolution near 1 is 2^-10.
   const std::vector<double> ref = {0.75, -0.5}, naive = {0.75 + 0.01, -0.5};

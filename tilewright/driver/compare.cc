@@ -41,7 +41,8 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
     c.passed = true;
     return c;
   }
-  double naive_error = 0, tie_error = 0, spacing = 0;
+  double naive_error = 0, tie_error = 0, spacing = 0, squares = 0;
+  int64_t finite = 0;
   int64_t mismatch = -1;
   for (size_t k = 0; k < out.size(); ++k) {
     const double r = round_to(dtype, ref[k]);
@@ -51,6 +52,7 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
       continue;
     }
     if (!std::isfinite(r)) continue;
+    squares += ref[k] * ref[k], ++finite;
     const double error = std::fabs(out[k] - ref[k]);
     if (error > c.error || c.worst < 0) {
       c.error = std::max(c.error, error);
@@ -66,6 +68,7 @@ Comparison compare(const std::vector<double>& out, const std::vector<double>& re
     spacing = std::max(spacing, std::fabs(r) * std::ldexp(1.0, -1 - mantissa_bits(dtype)));
   }
   c.tolerance = 2 * naive_error + tie_error + 2 * spacing;
+  c.usual = finite > 0 ? std::sqrt(squares / double(finite)) : 0;
   if (mismatch >= 0) {
     c.worst = mismatch;
     c.reason = "a non-finite value differs in kind or place";

@@ -12,10 +12,14 @@ struct Comparison {
   bool passed = false;
   double error = 0;        ///< max |out − ref| over finite elements
   double tolerance = 0;    ///< 2·max|naive − ref| + max|ties − ref| + atol
+  double usual = 0;        ///< root mean square of the finite elements of ref
   int64_t elements = 0;    ///< compared
   int64_t not_finite = 0;  ///< of them, those whose reference is infinite or NaN: compared in kind alone
   int64_t worst = -1;      ///< position in the lists of the largest error, or of the first mismatch in kind
   std::string reason;      ///< empty when passed
+
+  /// Passing says little of elements of usual size: their tolerance is more than a quarter of what they are.
+  bool loose() const { return tolerance > usual / 4; }
 };
 
 /// out, ref, naive: the same elements. max|out − ref| ≤ 2·max|naive − ref| + atol, atol = 2·max|(ref + 0.3 − 0.3) − ref| computed in `dtype` (the output's), at least
