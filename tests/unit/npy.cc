@@ -202,6 +202,20 @@ TEST(HostArray, ValuesDependOnSeedNameAndNumberAlone) {
   for (int64_t k = 0; k < 1000; ++k) EXPECT_NEAR(low.at(k), a.at(k), std::fabs(a.at(k)) / 128);
 }
 
+TEST(HostArray, FillsInsideOfADeclaredRange) {
+  const double inf = INFINITY;
+  for (DType type : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3})
+    for (const auto& [lo, hi] :
+         std::vector<std::pair<double, double>>{{3, 5}, {0, 1}, {-0.5, 0}, {2, inf}, {-inf, -2}}) {
+      HostArray a = filled_within(type, {1000}, 7, "x", lo, hi);
+      for (int64_t k = 0; k < a.elements(); ++k) {
+        ASSERT_GE(a.at(k), lo);
+        ASSERT_LT(a.at(k), hi);
+      }
+    }
+  EXPECT_THROW(filled_within(DType::f32, {1}, 7, "x", 2, 2), UserError);
+}
+
 TEST(HostArray, FillsAreWhatTheySay) {
   const int64_t n = 100000;
   auto moments = [&](Fill fill) {

@@ -12,6 +12,7 @@
 #include "tilewright/driver/compiled.h"
 #include "tilewright/driver/launch.h"
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/failures.h"
 #include "tilewright/runtime/cuda.h"
 
 namespace tilewright {
@@ -122,20 +123,21 @@ struct Session::Impl {
         inputs[name] = *it->second.array;
         continue;
       }
-      int64_t lo = 0, hi = 1;
+      const std::vector<int64_t> shape = shape_of(in.dims, sizes);
       const Fill fill = it == o.inputs.end() ? Fill::Normal : it->second.fill;
-      if (!is_float(in.dtype) && fill != Fill::Zeros) {
-        if (in.range) {
-          lo = evaluate_integer(in.range.lo, sizes);
-          hi = evaluate_integer(in.range.hi, sizes);
-        } else if (in.dtype == DType::boolean) {
-          hi = 2;
-        } else {
-          throw UserError(in.span, fmt::format("integer input `{}` has no values", name),
-                          fmt::format("pass --input {}=FILE.npy, or declare its range", name));
-        }
+      std::pair<double, double> range{0, in.dtype == DType::boolean ? 2 : 1};
+      if (in.range && fill != Fill::Zeros) range = declared_range(in);
+      if (is_float(in.dtype)) {
+        inputs[name] = in.range && it == o.inputs.end()
+                           ? filled_within(in.dtype, shape, o.seed, name, range.first, range.second)
+                           : filled(in.dtype, shape, fill, o.seed, name);
+        continue;
       }
-      inputs[name] = filled(in.dtype, shape_of(in.dims, sizes), fill, o.seed, name, lo, hi);
+      if (!in.range && in.dtype != DType::boolean && fill != Fill::Zeros)
+        throw UserError(in.span, fmt::format("integer input `{}` has no values", name),
+                        fmt::format("pass --input {}=FILE.npy, or declare its range", name));
+      inputs[name] = filled(in.dtype, shape, fill, o.seed, name, static_cast<int64_t>(range.first),
+                            static_cast<int64_t>(range.second));
     }
     for (const Output& out : p.outputs) {
       HostArray a = allocate(out.dtype, shape_of(out.dims, sizes));
@@ -144,6 +146,20 @@ struct Session::Impl {
                                       bytes(a.dtype)));  // NaN in every float type: unwritten elements show
       outputs[out.sym.name()] = a;
     }
+  }
+
+  /// The range of an input at the sizes and params of this run. That of an integer is cut to what the dtype holds.
+  std::pair<double, double> declared_range(const Input& in) const {
+    Bindings values;
+    for (const auto& [sym, size] : sizes) values[sym] = static_cast<double>(size);
+    for (const auto& [sym, value] : bind_scalars(program, {}, sizes, options.params)) values[sym] = value;
+    for (Expr e : {in.range.lo, in.range.hi}) refuse_zero_divisors(program, e, values);
+    std::pair<double, double> range{evaluate(in.range.lo, values), evaluate(in.range.hi, values)};
+    if (!is_float(in.dtype)) {
+      const double most = std::ldexp(1.0, std::min(53, 8 * static_cast<int>(bytes(in.dtype)) - 1));
+      range = {std::max(range.first, -most), std::min(range.second, most)};
+    }
+    return range;
   }
 
   /// Refuses arrays that the machine cannot hold, which the system would only notice when they are filled.
