@@ -12,7 +12,8 @@ namespace tilewright::cli {
 namespace {
 
 struct Option {
-  std::string name, description;
+  std::string name, letter;  ///< "--output" and "-o", or "" for none
+  std::string description;
   bool value = false;                ///< takes one
   std::vector<std::string> choices;  ///< of the value; empty: files
 };
@@ -46,7 +47,8 @@ std::vector<Verb> verbs_of(const CLI::App& app) {
         v.choices.insert(v.choices.end(), choices.begin(), choices.end());
         v.file = v.file || choices.empty();
       } else {
-        v.options.push_back({"--" + o->get_lnames().at(0), o->get_description(),
+        const std::string letter = o->get_snames().empty() ? "" : "-" + o->get_snames()[0];
+        v.options.push_back({"--" + o->get_lnames().at(0), letter, o->get_description(),
                              o->get_items_expected_max() > 0, choices_of(o->get_type_name())});
       }
     }
@@ -79,7 +81,9 @@ std::string bash_script(const std::vector<Verb>& verbs) {
       if (!o.value) continue;
       const std::string words =
           o.choices.empty() ? "compgen -f" : fmt::format("compgen -W \"{}\"", fmt::join(o.choices, " "));
-      s += fmt::format("    {}:{}) COMPREPLY=($({} -- \"$word\")); return ;;\n", v.name, o.name, words);
+      for (const std::string& given : {o.name, o.letter})
+        if (!given.empty())
+          s += fmt::format("    {}:{}) COMPREPLY=($({} -- \"$word\")); return ;;\n", v.name, given, words);
     }
   s += "  esac\n  case $verb in\n";
   for (const Verb& v : verbs) {
@@ -116,10 +120,13 @@ std::string zsh_script(const std::vector<Verb>& verbs) {
   for (const Verb& v : verbs) {
     s += fmt::format("    {})\n      _arguments", v.name);
     for (const Option& o : v.options) {
-      s += fmt::format(" \\\n        '{}[{}]", o.name, quoted(o.description, "[]:"));
-      if (o.value && o.choices.empty()) s += ":value:_files";
-      if (o.value && !o.choices.empty()) s += fmt::format(":value:({})", fmt::join(o.choices, " "));
-      s += "'";
+      for (const std::string& given : {o.name, o.letter}) {
+        if (given.empty()) continue;
+        s += fmt::format(" \\\n        '{}[{}]", given, quoted(o.description, "[]:"));
+        if (o.value && o.choices.empty()) s += ":value:_files";
+        if (o.value && !o.choices.empty()) s += fmt::format(":value:({})", fmt::join(o.choices, " "));
+        s += "'";
+      }
     }
     if (v.file) s += " \\\n        '1:program:_files -g \"*.tw\"'";
     if (!v.choices.empty()) s += fmt::format(" \\\n        '1:choice:({})'", fmt::join(v.choices, " "));
@@ -139,7 +146,9 @@ std::string fish_script(const std::vector<Verb>& verbs) {
     const std::string head =
         fmt::format("complete -c tilewright -n '__fish_seen_subcommand_from {}'", v.name);
     for (const Option& o : v.options) {
-      s += fmt::format("{} -l {} -d '{}'", head, o.name.substr(2), quoted(o.description, ""));
+      s += fmt::format("{} -l {}", head, o.name.substr(2));
+      if (!o.letter.empty()) s += fmt::format(" -s {}", o.letter.substr(1));
+      s += fmt::format(" -d '{}'", quoted(o.description, ""));
       if (o.value) s += o.choices.empty() ? " -r -F" : fmt::format(" -x -a '{}'", fmt::join(o.choices, " "));
       s += "\n";
     }

@@ -116,7 +116,7 @@ void add_draw(CLI::App& app, int& status) {
   add_map(*verb, *o);
   verb->add_option("--kernel", drawing->kernel, "one kernel of several, by the array that it stores")
       ->type_name("NAME");
-  verb->add_option("--output", drawing->output, "write the picture here (default: standard output)")
+  verb->add_option("-o,--output", drawing->output, "write the picture here (default: standard output)")
       ->type_name("FILE");
   verb->add_option("--theme", drawing->theme, "colours; auto follows whoever looks at it")
       ->type_name("auto|light|dark")
@@ -125,12 +125,11 @@ void add_draw(CLI::App& app, int& status) {
       *verb, "--width", [drawing](int64_t n) { drawing->width = static_cast<double>(n); }, 300, 10000, 700,
       "pixels; what is wider continues in a further row");
   add_json(*verb, o->json);
-  add_examples(
-      *verb,
-      {"tilewright draw examples/pf_causal.tw --output causal.svg",
-       "tilewright draw examples/pf_causal.tw --plan --target cuda --size b=1,h=8,i=4096,j=4096 --output "
-       "plan.svg",
-       "tilewright draw examples/llama_block.tw --kernel o --theme light --output attention.svg"});
+  add_examples(*verb,
+               {"tilewright draw examples/pf_causal.tw -o causal.svg",
+                "tilewright draw examples/pf_causal.tw --plan --target cuda --size b=1,h=8,i=4096,j=4096 -o "
+                "plan.svg",
+                "tilewright draw examples/llama_block.tw --kernel o --theme light -o attention.svg"});
   verb->callback([=, &status] {
     status = [&] {
       const Theme theme = theme_of(drawing->theme);

@@ -57,12 +57,13 @@ void add_emit(CLI::App& app, int& status) {
   auto layout = std::make_shared<std::string>("aligned");
   auto timings = std::make_shared<bool>(false);
   auto canonical = std::make_shared<bool>(false);
+  auto output = std::make_shared<std::string>();
   CLI::App* verb = app.add_subcommand(
       "emit", "print the program, its kernels, plans, tile programs, mapped programs or source");
   add_common(*verb, *o);
   add_examples(*verb,
                {"tilewright emit examples/pf_causal.tw --stage tile",
-                "tilewright emit examples/pf_causal.tw --stage source --target cuda",
+                "tilewright emit examples/pf_causal.tw --stage source --target cuda -o causal.cu",
                 "tilewright emit examples/softmax.tw --stage plan --schedule 'stream j=256' --timings"});
   verb->add_option("--stage", *stage, "what to print")
       ->type_name("program|kernels|plan|tile|mapped|source")
@@ -70,12 +71,18 @@ void add_emit(CLI::App& app, int& status) {
   verb->add_option("--layout", *layout, "the layout class to map for")
       ->type_name("aligned|general")
       ->capture_default_str();
+  verb->add_option("-o,--output", *output, "write the text here (default: standard output)")
+      ->type_name("FILE");
   verb->add_flag("--canonical", *canonical, "tile: rename everything by order of occurrence");
   verb->add_flag("--timings", *timings, "print each pass and its time on standard error");
   verb->callback([=, &status] {
     status = [&] {
       expect_one_of(*stage, kStages, "stage");
       expect_one_of(*layout, {"aligned", "general"}, "layout class");
+      if (!output->empty()) {
+        check_writable("--output", *output);
+        files_read(*o).writes("--output", *output);
+      }
       std::map<std::string, int64_t> sizes;
       const Program p = load(*o, sizes);
       const CompileOptions options = compile_options(*o, p);
@@ -142,8 +149,11 @@ void add_emit(CLI::App& app, int& status) {
         }
         tell(fmt::format("{:<12} {:8.3f} ms\n", "total", total));
       }
+      if (!text.empty() && text.back() != '\n') text += "\n";
+      if (!output->empty()) write_text(*output, text);
       if (o->json) {
-        nlohmann::json j{{"stage", *stage}, {"text", text}};
+        nlohmann::json j{{"stage", *stage}};
+        j[output->empty() ? "text" : "file"] = output->empty() ? text : *output;
         if (kernels.size() > 1) {
           j["kernels"] = kernels;
           j["workspace"] = workspace;
@@ -151,9 +161,8 @@ void add_emit(CLI::App& app, int& status) {
         if (!choices.empty()) j["choices"] = choices;
         for (const PassTime& t : times) j["milliseconds"][t.name] = t.milliseconds;
         put_json(j);
-      } else {
+      } else if (output->empty()) {
         put(text);
-        if (!text.empty() && text.back() != '\n') put("\n");
       }
       return 0;
     }();

@@ -189,14 +189,14 @@ void add_hardware(CLI::App& app, int& status) {
   for (const auto& [key, text] : machine_texts()) machines.push_back(key);
   verb->add_option("MACHINE", o->machine, "show: a name that `list` prints, or a file")
       ->type_name(fmt::format("{}", fmt::join(machines, "|")));
-  verb->add_option("--output", o->output,
+  verb->add_option("-o,--output", o->output,
                    "detect, calibrate: write the machine to this file, for the performance model")
       ->type_name("FILE");
   add_integer(
       *verb, "--threads", [o](int64_t n) { o->threads = int(n); }, 0, 1024, 0,
       "calibrate: threads (0: all cores)");
   add_examples(*verb, {"tilewright hardware", "tilewright hardware show h100-sxm",
-                       "tilewright hardware calibrate --output this.toml",
+                       "tilewright hardware calibrate -o this.toml",
                        "TILEWRIGHT_CPU_ISA=portable tilewright hardware --json"});
   verb->callback([o, verb, &status] {
     expect_one_of(o->action, {"targets", "list", "show", "detect", "calibrate"}, "action");

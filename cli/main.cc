@@ -57,7 +57,7 @@ void refuse_empty_values(int argc, char** argv) {
     for (const CLI::Option* option : verb.get_options()) known.push_back(option->get_name());
     const std::string given = item.substr(0, item.find('='));
     std::string near = nearest_name(given, known);
-    // `-o` where the verb has `--output` alone.
+    // `-t` where one long option alone begins so.
     if (given.size() == 2 && given[1] != '-') {
       std::vector<std::string> begun;
       for (const std::string& name : known)

@@ -158,7 +158,7 @@ void add_inputs(CLI::App& verb, Options& o) {
 
 void add_running(CLI::App& verb, Options& o) {
   add_inputs(verb, o);
-  add_list(verb, "--output", o.outputs, "NAME=FILE", "the .npy file that an output is written to");
+  add_list(verb, "-o,--output", o.outputs, "NAME=FILE", "the .npy file that an output is written to");
   verb.add_flag("--raw", o.raw, "write low-precision outputs as raw bits (default: as f32)");
 }
 

@@ -67,6 +67,7 @@ TEST_F(CommandErrors, EmptyValues) {
   const std::string help = "  help: give it a value, or leave it out\n";
   EXPECT_EQ(refused({"draw", "s.tw", "--output", ""}), "error: --output is empty\n" + help);
   EXPECT_EQ(refused({"draw", "s.tw", "--output="}), "error: --output is empty\n" + help);
+  EXPECT_EQ(refused({"emit", "s.tw", "-o", ""}), "error: -o is empty\n" + help);
   EXPECT_EQ(refused({"explain", "s.tw", "--no-run", "--html", ""}), "error: --html is empty\n" + help);
   EXPECT_EQ(refused({"hardware", "detect", "--output", ""}), "error: --output is empty\n" + help);
   EXPECT_EQ(refused({"model", "s.tw", "--machine", ""}), "error: --machine is empty\n" + help);
@@ -440,6 +441,9 @@ TEST_F(CommandErrors, OutputsDoNotOverwriteWhatIsRead) {
   EXPECT_EQ(refused({"draw", "s.tw", "--output", folder + "/s.tw"}), "error: --output" + program);
   EXPECT_EQ(refused({"draw", "s.tw", "--plan", "--schedule", "plan.txt", "--output", "plan.txt"}),
             "error: --output would overwrite the schedule, plan.txt" + another);
+  EXPECT_EQ(refused({"emit", "s.tw", "-o", "s.tw"}), "error: --output" + program);
+  EXPECT_EQ(refused({"emit", "s.tw", "-o", "none/s.cc"}),
+            "error: --output: there is no folder none\n  help: make it, or name another file\n");
   EXPECT_EQ(refused({"tune", "s.tw", "-o", "s.tw"}), "error: --output" + program);
   EXPECT_EQ(refused({"build", "s.tw", "-o", "s.tw", "--header", "s.h"}), "error: -o" + program);
   EXPECT_EQ(refused({"build", "s.tw", "-o", "s.so", "--header", "s.tw"}), "error: --header" + program);
@@ -466,7 +470,32 @@ TEST_F(CommandErrors, IntegerParams) {
               "^~~~~~~~~~~~~\n  help: give an integer, or declare the param f32\n");
     EXPECT_NE(given("n=3e9", target).find("is i32, which does not hold 3000000000"), std::string::npos);
     EXPECT_NE(given("n=1,t=2", target).find("help: give 0 or 1"), std::string::npos);
+    EXPECT_EQ(
+        given("n=9007199254740993", target),
+        "n.tw:2:1: error: param `n` is given 9007199254740992, and integers are exact below 2^53 alone\n"
+        "  param n : i32\n  ^~~~~~~~~~~~~\n  help: subtract an offset, or declare the param f64 where "
+        "rounding is accepted\n");
   }
+  write(folder + "/d.tw",
+        "axis j\nparam n : i64 = 2**60\nparam m : i8 = size(j)\ninput x[j] : f32\n"
+        "y[j] = where(j < n + m, x, 0)\noutput y\n");
+  EXPECT_NE(refused({"run", "d.tw", "--size", "j=2"})
+                .find("d.tw:2:1: error: param `n` is given 1152921504606846976"),
+            std::string::npos);
+  EXPECT_NE(refused({"run", "d.tw", "--size", "j=200", "--param", "n=1"})
+                .find("d.tw:3:1: error: param `m` is i8, which does not hold 200"),
+            std::string::npos);
+}
+
+TEST_F(CommandErrors, RangesThatParamsEmpty) {
+  write(folder + "/e.tw", "axis j\nparam n : i32 = 2\ninput k[j] : i32 range(0, n)\ny[j] = k\noutput y\n");
+  EXPECT_EQ(refused({"run", "e.tw", "--size", "j=2", "--param", "n=0"}),
+            "error: input `k` has the empty range [0, 0)\n  help: declare a range that holds a value\n");
+  write(folder + "/z.tw",
+        "axis j\nparam n : i32 = 2\ninput k[j] : i32 range(0, 9 // n)\ny[j] = k\noutput y\n");
+  EXPECT_EQ(refused({"run", "z.tw", "--size", "j=2", "--param", "n=0"}),
+            "z.tw:3:27: error: division by zero in `9 // n`\n  input k[j] : i32 range(0, 9 // n)\n"
+            "                            ^~~~~~\n  help: guard it: where(divisor != 0, ..., 0)\n");
 }
 
 TEST_F(CommandErrors, EmptySchedulesAndShortNames) {
@@ -474,8 +503,8 @@ TEST_F(CommandErrors, EmptySchedulesAndShortNames) {
       run_refused({"--schedule", ";; ;"}),
       "error: --schedule is empty\n  help: write clauses, such as \"stream j=128\", or leave the option "
       "out for the default plans\n");
-  EXPECT_EQ(refused({"draw", "s.tw", "-o", "s.svg"}),
-            "error: no option is called `-o`\n  help: did you mean `--output`?\n");
+  EXPECT_EQ(refused({"draw", "s.tw", "-w", "900"}),
+            "error: no option is called `-w`\n  help: did you mean `--width`?\n");
 }
 
 /// Roundings to eight bits that a GPU has no instruction for, or that are not emitted.

@@ -88,9 +88,22 @@ TEST_F(Command, CheckAsJson) {
   EXPECT_EQ(j["passed"], true);
   EXPECT_EQ(j["sampled"], false);
   EXPECT_EQ(members(j["outputs"][0]),
-            "elements error expected got index name not_finite passed sampled tolerance");
+            "elements error expected got index loose name not_finite passed sampled tolerance usual");
   EXPECT_EQ(j["outputs"][0]["elements"], 6);
   EXPECT_EQ(j["outputs"][0]["index"].size(), 2u);
+}
+
+TEST_F(Command, SeededInputsLieInTheirRanges) {
+  write(folder + "/range.tw",
+        "axis j\nparam c : f32 = 5\nparam n : i32 = 3\ninput x[j] : f32 range(3, c)\ninput k[j] : i32 "
+        "range(-1, 2 * n)\n"
+        "outside[] = max[j](where(x < 3 or x >= c or k < -1 or k >= 2 * n, 1.0, 0.0))\noutput outside\n");
+  for (const char* target : {"cpu", "interp"}) {
+    const json j =
+        object({"check", "range.tw", "--target", target, "--size", "j=1000", "--param", "c=3.5", "--json"});
+    EXPECT_EQ(j["outputs"][0]["expected"], "0");
+    EXPECT_EQ(j["outputs"][0]["got"], "0");
+  }
 }
 
 TEST_F(Command, DeriveAsJson) {
@@ -146,6 +159,10 @@ TEST_F(Command, EmitAsJson) {
   EXPECT_EQ(j["stage"], "tile");
   EXPECT_EQ(j["text"], tw({"emit", "s.tw", "--stage", "tile"}).out);
   EXPECT_EQ(members(object({"emit", "s.tw", "--stage", "program", "--json"})), "stage text");
+  EXPECT_EQ(tw({"emit", "s.tw", "--stage", "tile", "-o", "s.txt"}).out, "");
+  EXPECT_EQ(read(folder + "/s.txt"), j["text"]);
+  EXPECT_EQ(members(object({"emit", "s.tw", "--stage", "tile", "--json", "-o", "s.txt"})),
+            "file milliseconds stage");
 }
 
 TEST_F(Command, SeveralKernelsAsJson) {
@@ -345,6 +362,9 @@ TEST_F(Command, BashCompletesVerbsOptionsAndValues) {
   EXPECT_NE(offered(sub, "tilewright run ''", 2).find("a.tw"), std::string::npos);
   for (const char* file : {"a.tw", "b.txt"})
     EXPECT_NE(offered(sub, "tilewright run --schedule ''", 3).find(file), std::string::npos);
+  for (const char* option : {"--output", "-o"})
+    EXPECT_NE(offered(sub, std::string("tilewright emit ") + option + " ''", 3).find("b.txt"),
+              std::string::npos);
   EXPECT_EQ(offered(sub, "tilewright cache ''", 2), "show clear --help --json\n");
 }
 
