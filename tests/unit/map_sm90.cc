@@ -259,6 +259,18 @@ TEST(MapSm90, VectorsBeginWhereTilesDo) {
   }
 }
 
+/// The operand is made in shared memory from a gather whose indices are then read in place, so that their tile goes.
+TEST(MapSm90, OperandsMadeOfGatheredElements) {
+  const Compiled c = compile(
+      "axis r, j\naxis e = 4, f = 3\ninput x[r, j] : f32\ninput v[j, e] : f32\ninput u[f] : f32\n"
+      "input g[j] : i32 range(0, 3)\ns[r, j] = relu(u[g] + x)\np[r, j] = s / (1 + max[j](abs(s)))\n"
+      "o[r, e] = sum[j](p * v)\noutput o[e, r]\n");
+  for (LayoutClass layout : {LayoutClass::Aligned, LayoutClass::General}) {
+    const MappedRun run(c, {{"r", 70}, {"j", 65}}, layout);
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
+  }
+}
+
 TEST(MapSm90, RegisterTilesComeThroughRings) {
   for (const char* program : {"examples/rmsnorm_matmul.tw", "examples/layernorm_matmul.tw"}) {
     const Compiled c = compile_file(program, "group r=128/64, n=64; stream c=64; stages 2; roles 1+2",

@@ -134,7 +134,8 @@ TEST_F(Compile, StoredBytesComeBack) {
 
 TEST(CompileCuda, ProductsThatWaitForOneAnotherAreNoted) {
   EXPECT_TRUE(products_serialized(
-      "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+      "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due "
+      "to "
       "insufficient register resources for the wgmma pipeline in the function 'program'\n"));
   EXPECT_FALSE(products_serialized("ptxas info    : Used 168 registers, used 1 barriers\n"));
 }

@@ -244,7 +244,7 @@ void allocate_staged(Context& c, Staged& s) {
 
 /// Tiles made in shared memory are contiguous as the widest tile they are made from, or along their last axis.
 void allocate_made(Context& c, Made& m) {
-  const Tile& t = *m.tile;
+  const Tile& t = c.tile(m.tile);
   m.inner = t.axes.back();
   const Staged* widest = nullptr;
   for_each_stmt(c.kernel.body, [&](const Stmt& s) {

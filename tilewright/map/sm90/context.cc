@@ -56,7 +56,7 @@ Staged* Context::find_staged(Sym tile) {
 
 Made* Context::find_made(Sym tile) {
   for (Made& m : made)
-    if (m.tile->sym == tile) return &m;
+    if (m.tile == tile) return &m;
   return nullptr;
 }
 

@@ -45,7 +45,7 @@ struct Product {
 
 /// A tile that the computing threads make in shared memory, because two of its axes would lie along the same threads.
 struct Made {
-  const Tile* tile = nullptr;
+  Sym tile;
   Sym inner;                 ///< the axis that is contiguous
   bool tensor_core = false;  ///< some product reads it through the asynchronous proxy
 };

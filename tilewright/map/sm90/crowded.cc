@@ -76,7 +76,7 @@ class Crowded {
       t.slots = w.streamed ? std::max(1, c_.tiles.plan.stages) : 1;
       return;
     }
-    c_.made.push_back({&t, {}, false});
+    c_.made.push_back({t.sym, {}, false});
     for (const Map* m : w.values)
       for (Expr e : {m->value, m->masked})
         if (e)

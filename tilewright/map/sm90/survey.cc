@@ -241,7 +241,7 @@ void survey(Context& c) {
   c.has_products = multiplies(c);
   if (c.has_products) {
     c.row = find_row(c);
-    c.kernel.tiles.reserve(2 * c.kernel.tiles.size());  // tiles are known by address
+    c.kernel.tiles.reserve(2 * c.kernel.tiles.size());  // staged tiles are known by address
     spare_element_work(c);
     share_crowded(c);
     if (c.may_use_rings) load_through_rings(c);
