@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Cold compile and cached start of every example on the CPU, at the sizes of its `# try:` line.
+"""Cold compile and cached start of every example, at the sizes of its `# try:` line.
 
-    python3 bench/start.py [--command build/tilewright] [--rounds 5] [name ...]
+    python3 bench/start.py [--command build/tilewright] [--target cpu] [--rounds 5] [name ...]
 
 Cold: `tilewright run` with an empty cache folder; the compiler does nearly all of it. Cached: the same again, the
 median of rounds. Wall seconds, and in parentheses CPU seconds, which tell more where other work shares the machine.
@@ -19,6 +19,7 @@ def timed(command, cache):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--command", default="build/tilewright")
+    a.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
     a.add_argument("--rounds", type=int, default=5)
     a.add_argument("names", nargs="*")
     a = a.parse_args()
@@ -29,7 +30,7 @@ def main():
         if a.names and name not in a.names:
             continue
         tried = re.search(r"^# try: (.*)$", open(path).read(), re.M).group(1).split()
-        command = [a.command, "run", path, "--warmup", "0", *tried]
+        command = [a.command, "run", path, "--target", a.target, "--warmup", "0", *tried]
         cache = tempfile.mkdtemp()
         wall, cpu = timed(command, cache)
         again = [timed(command, cache) for _ in range(a.rounds)]
