@@ -5,6 +5,7 @@
 //  3. On a GPU see gpu_defaults.cc. On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below), wider where factors are made; few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
+//     A long sum inside of a chunk is such a product of twelve vectors along the stream by 384 rows.
 //     Rows that nothing but a row of weights is read beside are one vector by as many elements as make 8 KiB. Rows of sums are moved four at a time.
 //  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU, and always on a CPU, where the repair rides on the product.
@@ -30,9 +31,16 @@ constexpr int64_t kCpuFewTasks = 64;       // rows that are no more are tasks ea
 constexpr int64_t kStreamedRowChunk = 4096;
 constexpr int64_t kCpuTiles =
     32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
-constexpr int64_t kCpuLongSum = 768,
-                  kCpuSquare =
-                      192;  // a sum inside of a chunk that is longer makes a product of its own of it
+constexpr int64_t kCpuMakingTiles =
+    51
+    << 10;  // where each block of columns makes factors again: measured faster, though little else fits the cache
+constexpr int64_t kCpuLongSum =
+    768;  // a sum inside of a chunk that is longer makes a product of its own of it
+constexpr int64_t
+    kCpuLongSumVectors = 12,
+    kCpuLongSumRows = 384,
+    kCpuLongSumChunks =
+        4;  // of a chunk; of its rows; in a part: so much work that a part's state is little beside it
 constexpr int64_t kCpuWhole =
     512;  // features that a task holds whole rather than make scores again for each block
 constexpr int64_t kTileTiles =
@@ -120,10 +128,12 @@ ProductTile product_tile(const Program& p, const AxisRoles& roles, const Derivat
   if (has_points(d))
     t = {18, 192, 256};  // what is multiplied is made of both operands' tiles: each is copied
   else if (makes_factors(p, roles, d) && !tiles)
-    t = {24, 192, 128};  // wide, since each block of columns makes them again
+    t = {33, 256, 128};  // wide, since each block of columns makes them again
   else if (tiles)
     t = {24, 384, 256};
-  const int64_t element = tiles ? 2 : 4, most = tiles ? kTileTiles : kCpuTiles;
+  const int64_t element = tiles ? 2 : 4, most = tiles          ? kTileTiles
+                                                : t.lanes > 24 ? kCpuMakingTiles
+                                                               : kCpuTiles;
   const auto bytes_a_lane = [&] { return t.lanes * (4 * results * t.rows + element * packed * t.chunk); };
   for (auto [part, least] :
        {std::pair(&t.lanes, int64_t(6)), std::pair(&t.rows, int64_t(192)), std::pair(&t.chunk, int64_t(128))})
@@ -208,7 +218,7 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
   }
   start.cut([&](Sym axis) {
     const int64_t block = product_lanes      ? (axis == product_lanes ? product.lanes : product.rows)
-                          : axis == row_axis ? (long_sum    ? kCpuSquare
+                          : axis == row_axis ? (long_sum    ? kCpuLongSumRows
                                                 : long_rows ? lanes
                                                             : rows_of_block)
                                              : 64;
@@ -240,13 +250,14 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
   plan.stages = 1;
   const int64_t summed = start.summed();
   plan.chunk = (product_lanes ? product.chunk
-                : long_sum    ? kCpuSquare
+                : long_sum    ? kCpuLongSumVectors * lanes
                 : long_rows   ? kCpuRowTile / lanes
                 : tiles       ? 128
                               : 64) /
                summed;
   Plan parts = plan;
-  parts.split = (kCpuPart + plan.chunk - 1) / plan.chunk * plan.chunk;
+  parts.split =
+      long_sum ? kCpuLongSumChunks * plan.chunk : (kCpuPart + plan.chunk - 1) / plan.chunk * plan.chunk;
   std::vector<GuardedPlan> plans;
   if (legal(p, d, parts)) {
     GuardedPlan few{{}, parts};
@@ -254,7 +265,7 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
       for (const Cut& cut : plan.group)
         if (cut.axis == a && !long_sum) few.when.at_most.emplace_back(a, cut.block);
     GuardedPlan brief{{}, plan};
-    brief.when.at_most.emplace_back(plan.stream, 2 * kCpuPart);
+    brief.when.at_most.emplace_back(plan.stream, long_sum ? parts.split : 2 * kCpuPart);
     plans = {brief, few};
   }
   if (plans.empty() || (!rows.empty() && !long_sum)) plans.push_back(GuardedPlan{{}, plan});

@@ -52,13 +52,33 @@ std::map<Sym, DType> held_types(const TileKernel& k, DType real) {
   return held;
 }
 
-/// The long group axis that one operand carries into the results of most products. Of several the first along which such an operand lies contiguous in
+/// Axes that may be cut into panels: those of the group, and in front of them streamed ones that a product carries into its result while it sums over
+/// another streamed axis (nested.h). There each part of both operands is read anew for each chunk, so that to pack the chunk's serves all rows of the
+/// block and leaves the rows where they lie.
+std::vector<KernelAxis> panel_candidates(const TileKernel& k) {
+  const auto streamed = [&](Sym a) { return k.axis(a).kind == KernelAxis::Kind::Stream; };
+  std::vector<KernelAxis> found;
+  for (const KernelAxis& a : k.inner) {
+    bool nested = false;
+    for_each_stmt(k.body, [&](const Stmt& s) {
+      const Dot* d = std::get_if<Dot>(&s.node);
+      nested = nested || (d && contains_axis(k.tile(d->tile).axes, a.index) &&
+                          std::any_of(d->axes.begin(), d->axes.end(), streamed));
+    });
+    if (nested && a.kind == KernelAxis::Kind::Stream) found.push_back(a);
+  }
+  for (const KernelAxis& a : k.grid)
+    if (a.kind == KernelAxis::Kind::Group) found.push_back(a);
+  return found;
+}
+
+/// The long axis that one operand carries into the results of most products. Of several the first along which such an operand lies contiguous in
 /// memory, so that packing it moves vectors; else the first.
 Sym choose_panel_axis(const TileKernel& k, int width) {
   Sym best;
   std::pair<int, bool> best_worth{0, false};
-  for (const KernelAxis& a : k.grid) {
-    if (a.kind != KernelAxis::Kind::Group || a.block < width) continue;
+  for (const KernelAxis& a : panel_candidates(k)) {
+    if (a.block < width) continue;
     std::set<Sym> operands;
     std::pair<int, bool> worth{0, false};
     for_each_stmt(k.body, [&](const Stmt& s) {

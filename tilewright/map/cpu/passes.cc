@@ -1,6 +1,8 @@
 #include "tilewright/map/cpu/passes.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/cpu/lanes.h"
@@ -75,34 +77,48 @@ bool takes(const ReduceOp& r, const MapOp& map, const Buffer& made) {
 
 bool reads(const MappedOp& op, Sym buffer) { return std::visit(Reads{buffer}, op.node); }
 
+bool writes(const MappedOp& op, Sym buffer) { return std::visit(Writes{buffer}, op.node); }
+
 void inline_maps(MappedKernel& k, Ops& role) {
   const auto count = [&](Sym buffer) {
     int n = 0;
     for_each_op(role, [&](MappedOp& op) { n += reads(op, buffer); });
     return n;
   };
-  const auto in_body = [&](Ops& body) {
-    for (size_t at = 0; at + 1 < body.size(); ++at) {
-      const auto* map = std::get_if<MapOp>(&body[at].node);
-      auto* reduce = std::get_if<ReduceOp>(&body[at + 1].node);
-      if (!map || !reduce) continue;
-      const Buffer& made = k.buffer(map->buffer);
-      if (made.space != Space::Local || !is_float(made.dtype) || !takes(*reduce, *map, made)) continue;
-      if (reads(body[at], made.sym) || reads(body[at], reduce->buffer) || count(made.sym) != 1) continue;
-      reduce->value = map->value;
+  const auto is_taken = [&](const Ops& body, size_t at) {
+    const auto* map = std::get_if<MapOp>(&body[at].node);
+    const auto* reduce = at + 1 < body.size() ? std::get_if<ReduceOp>(&body[at + 1].node) : nullptr;
+    if (!map || !reduce) return false;
+    const Buffer& made = k.buffer(map->buffer);
+    return made.space == Space::Local && is_float(made.dtype) && takes(*reduce, *map, made) &&
+           !reads(body[at], made.sym) && !reads(body[at], reduce->buffer);
+  };
+  const auto for_each_ops = [&](const auto& f) {
+    f(role);
+    for_each_op(role, [&](MappedOp& op) { for_each_body(op, f); });
+  };
+  // A loop in several segments makes and reads a tile in each.
+  std::map<Sym, int> taken;
+  for_each_ops([&](Ops& body) {
+    for (size_t at = 0; at < body.size(); ++at)
+      if (is_taken(body, at)) ++taken[std::get<MapOp>(body[at].node).buffer];
+  });
+  std::set<Sym> inlined;
+  for (const auto& [buffer, times] : taken)
+    if (count(buffer) == times) inlined.insert(buffer);
+  for_each_ops([&](Ops& body) {
+    for (size_t at = 0; at < body.size(); ++at) {
+      if (!is_taken(body, at) || !inlined.count(std::get<MapOp>(body[at].node).buffer)) continue;
+      std::get<ReduceOp>(body[at + 1].node).value = std::get<MapOp>(body[at].node).value;
       body.erase(body.begin() + long(at));
     }
-  };
-  in_body(role);
-  for_each_op(role, [&](MappedOp& op) { for_each_body(op, in_body); });
+  });
   // A tile that nothing makes or reads any more takes no memory.
   k.buffers.erase(std::remove_if(k.buffers.begin(), k.buffers.end(),
                                  [&](const Buffer& b) {
                                    if (b.space != Space::Local || count(b.sym) > 0) return false;
                                    bool made = false;
-                                   for_each_op(role, [&](MappedOp& op) {
-                                     made = made || std::visit(Writes{b.sym}, op.node);
-                                   });
+                                   for_each_op(role, [&](MappedOp& op) { made = made || writes(op, b.sym); });
                                    return !made;
                                  }),
                   k.buffers.end());

@@ -6,6 +6,8 @@ namespace tilewright::cpu {
 
 /// Does an op read a tile?
 bool reads(const MappedOp& op, Sym buffer);
+/// Does an op write to a tile?
+bool writes(const MappedOp& op, Sym buffer);
 
 /// Puts a map in the place of its tile in the reduction behind it where nothing else reads the tile, which goes. For whole roles.
 void inline_maps(MappedKernel& k, Ops& role);
