@@ -201,6 +201,15 @@ TEST(CpuBlocks, ProductsOfFewRows) {
   expect_definition(apart, DType::f32, sizes);
 }
 
+/// The sum of γ W, one row, is taken with the first rows of the product, whichever they are.
+TEST(CpuBlocks, AProductOfOneRowBesideOneOfMany) {
+  std::vector<SizeMap> sizes;
+  for (int64_t r : {1, 7, 8, 9, 16, 40})
+    for (int64_t n : {48, 100}) sizes.push_back({{"r", r}, {"n", n}});
+  for (DType t : {DType::f32, DType::f16, DType::bf16})
+    expect_definition(kNormProduct, t, sizes, {.slack = 4});
+}
+
 /// A sum inside of a chunk that is long is taken in parts, ragged ones too.
 TEST(CpuBlocks, LongSumsInsideOfAChunk) {
   const char* text =
@@ -209,6 +218,8 @@ TEST(CpuBlocks, LongSumsInsideOfAChunk) {
   std::vector<SizeMap> sizes;
   for (int64_t t : {7, 50, 200})
     for (int64_t v : {33, 250}) sizes.push_back({{"t", t}, {"v", v}});
+  sizes.push_back({{"t", 390}, {"v", 40}});  // several blocks of rows
+  sizes.push_back({{"t", 9}, {"v", 900}});   // several parts
   for (DType dtype : {DType::f32, DType::bf16}) expect_definition(text, dtype, sizes, {.slack = 4});
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "tests/support/compiled.h"
 #include "tests/support/tile_samples.h"
 #include "tilewright/map/interpreter.h"
 #include "tilewright/support/error.h"
@@ -180,6 +181,46 @@ TEST(MapCpu, ShortGroupsLeaveLanesToTheRow) {
       EXPECT_EQ(lanes.fastest.at(t.sym).name(), "j");
     }
   }
+}
+
+TEST(MapCpu, ProductsWithLongSumsInsideOfAStreamHaveTheirLanesAlongIt) {
+  const std::string text =
+      "axis t, v\naxis c = 1000\ninput x[t, c] : f32\ninput W[c, v] : f32\n"
+      "l[t] = logsumexp[v](sum[c](x * W))\noutput l\n";
+  const Compiled c = compile(text, "group t=40; stream v=48", Target::Cpu);
+  const MappedProgram m = map_cpu(c.program, c.tiles, vectors(32, 16), LayoutClass::General);
+  const MappedKernel& k = m.kernels.at(0);
+  EXPECT_EQ(buffer(k, "x").space, Space::Memory) << "rows are read where they lie, not packed for each chunk";
+  const Buffer& w = buffer(k, "W");
+  EXPECT_EQ(w.layout.place({1, 25}).offset, 256 * 24 + 24 + 1) << "panel 1, row c = 1, lane 1";
+  const auto products = all<Mma>(k);
+  ASSERT_EQ(products.size(), 1u);
+  EXPECT_EQ(products[0].a, w.sym);
+}
+
+TEST(MapCpu, AMapThatOneReductionTakesHasNoTileInAnySegment) {
+  const std::string text =
+      "axis t, v\naxis c = 1000\ninput x[t, c] : f32\ninput W[c, v] : f32\ninput n[t] : i32 range(0, "
+      "size(v))\n"
+      "z[t, v] = sum[c](x * W)\nl[t] = logsumexp[v](z) - sum[v](where(v == n, z, 0))\noutput l\n";
+  const Compiled c = compile(text, "group t=40; stream v=48", Target::Cpu);
+  const MappedProgram m = map_cpu(c.program, c.tiles, vectors(32, 16), LayoutClass::General);
+  int tiles = 0;
+  for (const Buffer& b : m.kernels.at(0).buffers)
+    tiles += b.space == Space::Local && b.axes.size() == 2 && b.sym.name() != "W";
+  EXPECT_EQ(tiles, 1) << "scores, and no exponentials beside them";
+}
+
+TEST(MapCpu, AProductOfOneRowStandsInFrontOfTheOneThatTakesItAlong) {
+  const MappedProgram m = mapped(layernorm_matmul_sample(DType::f32));
+  const MappedOp* before = nullptr;
+  bool beside = false;
+  each_op(m.kernels.at(0).roles.at(0).body, [&](const MappedOp& o) {
+    const auto *one = before ? std::get_if<Mma>(&before->node) : nullptr, *many = std::get_if<Mma>(&o.node);
+    beside = beside || (one && many && one->a == many->a && m.kernels.at(0).buffer(one->d).axes.size() == 1);
+    before = &o;
+  });
+  EXPECT_TRUE(beside);
 }
 
 TEST(MapCpu, PlansThatDoNotFitAreRefused) {

@@ -1,5 +1,5 @@
 // Neighbouring statements whose loops coincide, printed as one: a map and the reduction that takes its values, a product and what scales its accumulators
-// before it or takes its extremes after it. Each saves a pass over a tile.
+// before it or takes its extremes after it, a product of one row and one of many with the same lanes. Each saves a pass over a tile.
 #include <algorithm>
 
 #include "tilewright/emit/cpp_kernel.h"
@@ -55,6 +55,12 @@ size_t CppKernel::fused(const Ops& list, size_t k) {
     product(*x, nullptr, &std::get<ReduceOp>(list[k + 1].node));
     return 2;
   }
+  if (const auto* x = std::get_if<Mma>(&list[k].node); x && rides(*x, list[k + 1])) {
+    describe(list[k]);
+    describe(list[k + 1]);
+    product(std::get<Mma>(list[k + 1].node), nullptr, nullptr, x);
+    return 2;
+  }
   return 0;
 }
 
@@ -93,6 +99,25 @@ const Mma* CppKernel::scaled_product(const Ops& list, size_t k) const {
       return x;
   }
   return nullptr;
+}
+
+bool CppKernel::rides(const Mma& x, const MappedOp& next) const {
+  const auto* y = std::get_if<Mma>(&next.node);
+  if (!y || x.a != y->a || x.zero != y->zero || x.contracted != y->contracted || y->b == x.d || y->d == x.d)
+    return false;
+  const Atom *one = find_atom(x.atom), *many = find_atom(y->atom);
+  // All accumulators, the lanes and one number to multiply them with stay in registers.
+  if (!one || !many || one->dtype != many->dtype || one->dtype == DType::bf16 || one->m != 1 ||
+      one->n != many->n || (many->m + 2) * many->n + 1 > mapped_.machine.vector.registers)
+    return false;
+  const auto axes = [&](const Mma& m) {
+    return cpu::product_axes(cpu::operand_of(kernel_, m.d), m.a, cpu::operand_of(kernel_, m.a), m.b,
+                             cpu::operand_of(kernel_, m.b), m.contracted, extents_);
+  };
+  const auto of_one = axes(x), of_many = axes(*y);
+  return of_one && of_many && !of_one->row && of_many->row && of_one->outer.empty() &&
+         of_many->outer.empty() && of_one->lanes == of_many->lanes && of_one->lane == of_many->lane &&
+         of_one->inner == of_many->inner && same_places(x.frame, y->frame, {of_one->lane, of_one->inner});
 }
 
 /// `next` takes the greatest or least value of each lane of the product, which is whole behind `x`.

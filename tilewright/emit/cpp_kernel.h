@@ -67,8 +67,11 @@ class CppKernel {
   bool takes_extremes(const Mma& x, const MappedOp& next) const;
   bool feeds(const MapOp& map, const MappedOp& next) const;
   std::string read_next(const Mma& x);  ///< arguments of a product that say what is read next
-  /// The product, what it accumulates onto scaled by `scale`, its values taken into the result of `extremes`; null: neither.
-  void product(const Mma& x, const MapOp* scale, const ReduceOp* extremes);
+  /// The product, what it accumulates onto scaled by `scale`, its values taken into the result of `extremes`, its first rows with the one of `beside`;
+  /// null: none of them.
+  void product(const Mma& x, const MapOp* scale, const ReduceOp* extremes, const Mma* beside = nullptr);
+  /// `x` has one row, which the product `next` can take along.
+  bool rides(const Mma& x, const MappedOp& next) const;
   int64_t rows_of(const Mma& x) const;  ///< of a block of its result, that a vector of lanes serves
   int64_t most_rows(Sym lanes)
       const;  ///< of the products with these lanes: the one that takes longest brings the next ones near

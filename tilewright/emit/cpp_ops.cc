@@ -404,7 +404,7 @@ int64_t CppKernel::most_rows(Sym lanes) const {
   return most;
 }
 
-void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extremes) {
+void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extremes, const Mma* beside) {
   const Atom* atom = find_atom(x.atom);
   const Buffer& d = kernel_.buffer(x.d);
   const auto axes = cpu::product_axes(cpu::operand_of(kernel_, x.d), x.a, cpu::operand_of(kernel_, x.a), x.b,
@@ -433,9 +433,12 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     TW_CHECK(!s.empty(), fmt::format("{} does not lie at constant strides", buffer.sym.name()));
     return s;
   };
-  const std::string from = b.space == Space::Local ? pointer(b)
-                                                   : fmt::format("{} + {}", names_.of(b.tensor),
-                                                                 print_.tensor_offset(b.tensor, b.index));
+  const auto place = [&](const Buffer& buffer) {
+    return buffer.space == Space::Local ? pointer(buffer)
+                                        : fmt::format("{} + {}", names_.of(buffer.tensor),
+                                                      print_.tensor_offset(buffer.tensor, buffer.index));
+  };
+  const std::string from = place(b);
   const int64_t panel = int64_t(atom->n) * width_;
   std::string scaled = "0", taken = "0", more, top;
   if (extremes) {
@@ -464,9 +467,16 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     if (const auto it = next_rows_.find(side->sym);
         it != next_rows_.end() && ahead.empty() && axes->outer.empty() && b.space == Space::Local)
       ahead = it->second;
+  if (beside && ahead.empty()) ahead = ", 0, 0, 0, 0";
   if (!ahead.empty() || extremes || scale) more = ", " + scaled;
   if (!ahead.empty() || extremes) more += ", " + taken;
   more += ahead;
+  if (beside) {
+    const Buffer &row = kernel_.buffer(beside->b), &result = kernel_.buffer(beside->d);
+    more += fmt::format(", {}, {}, {}, {}", place(row), step(row, axes->inner), pointer(result),
+                        panel_step(result, axes->lane, panel));
+    near_cache = (near_cache.empty() ? extremes ? ", 1" : ", 0, 1" : near_cache) + ", 1";
+  }
   const bool one = in_panel_ && in_panel_ == axes->lane;
   const std::string panels = one ? "1" : fmt::format("({} + {}) / {}", lane.extent, panel - 1, panel);
   if (atom->dtype == DType::bf16) {

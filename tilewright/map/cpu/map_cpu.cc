@@ -387,6 +387,7 @@ class KernelMapper {
         open_axis(axis, loop.body, masked ? x.segments[s].stop : Expr());
       lower(x.body, masked, loop.body);
       scale_at_products(loop.body);
+      rows_beside(loop.body);
       if (axis.kind == KernelAxis::Kind::Stream) {
         read_ahead(axis, loop.body);
         read_in_place(loop.body, uses_);
@@ -489,6 +490,30 @@ class KernelMapper {
       if (!found || at == k + 1) continue;
       std::rotate(ops.begin() + long(k), ops.begin() + long(k) + 1, ops.begin() + long(at));
       --k;
+    }
+  }
+
+  /// A product of one row is moved in front of the next product of many with the same lanes, where nothing in between knows the difference: there an
+  /// emitter prints both as one, and what the lanes are read from passes once.
+  void rows_beside(std::vector<MappedOp>& ops) const {
+    const auto rows = [&](const Mma& m) { return out_.buffer(m.d).axes.size() > 1; };
+    for (size_t k = 0; k + 1 < ops.size(); ++k) {
+      const auto* one = std::get_if<Mma>(&ops[k].node);
+      if (!one || rows(*one)) continue;
+      for (size_t at = k + 1; at < ops.size(); ++at) {
+        const auto* next = std::get_if<Mma>(&ops[at].node);
+        if (next && next->a == one->a && rows(*next)) {
+          const auto* scale = std::get_if<MapOp>(&ops[at - 1].node);  // which is printed with the product
+          if (!scale || scale->buffer != next->d)
+            std::rotate(ops.begin() + long(k), ops.begin() + long(k) + 1, ops.begin() + long(at));
+          break;
+        }
+        if (reads(ops[at], one->d) || writes(ops[at], one->d) || writes(ops[at], one->a) ||
+            writes(ops[at], one->b) ||
+            !(next || std::holds_alternative<MapOp>(ops[at].node) ||
+              std::holds_alternative<ReduceOp>(ops[at].node)))
+          break;
+      }
     }
   }
 
