@@ -27,6 +27,7 @@ TEST(GridClause, ComesBackAsItWasPrinted) {
   EXPECT_EQ(printed("grid persistent"), "grid persistent");
   EXPECT_EQ(printed("grid persistent, m/8; stages 3"), "grid persistent, m/8");
   EXPECT_EQ(printed("grid blocks, m/4"), "grid blocks, m/4");
+  EXPECT_EQ(printed("grid blocks, m/32 MB; stages 3"), "grid blocks, m/32 MB");
   EXPECT_EQ(printed("grid blocks"), "grid blocks");
   EXPECT_NE(printed("roles 0+2; stages 1"), "grid persistent") << "nothing loads ahead";
 }
@@ -49,6 +50,10 @@ TEST(GridClause, IsRefusedByName) {
   EXPECT_NE(refusal("grid blocks, n/8").find("`n` is the last axis of the grid"), std::string::npos);
   EXPECT_NE(refusal("grid blocks, k/8").find("`k` is not grouped"), std::string::npos);
   EXPECT_NE(refusal("grid blocks, m").find("expected `/`"), std::string::npos);
+  EXPECT_EQ(
+      refusal("grid blocks, m/4 GB"),
+      "<schedule>:1:18: error: no unit of a section is called `GB`\n  grid blocks, m/4 GB\n               "
+      "    ^~\n  help: write MB, or a number of blocks alone\n");
   EXPECT_NE(refusal("grid blocks, m/4294967296").find("a section of 4294967296 blocks is larger"),
             std::string::npos);
 }
@@ -70,11 +75,11 @@ TEST(GridOrder, EveryElementComesOnce) {
       MappedKernel k;
       k.grid = {axis("a"), axis("b"), axis("c"), axis("d")};
       k.heaviest_first = section % 2 == 0;
-      if (section > 0) k.sectioned = k.grid[sectioned].index, k.section = section;
+      if (section > 0) k.sectioned = k.grid[sectioned].index;
       const std::vector<int64_t> counts{2, 5, 3, 4};
       std::set<std::vector<int64_t>> seen;
       for (int64_t n = 0; n < 2 * 5 * 3 * 4; ++n) {
-        const std::vector<int64_t> at = grid_counters(k, counts, n);
+        const std::vector<int64_t> at = grid_counters(k, counts, section, n);
         for (size_t d = 0; d < counts.size(); ++d) {
           EXPECT_GE(at[d], 0);
           EXPECT_LT(at[d], counts[d]);
@@ -92,13 +97,13 @@ TEST(GridOrder, SectionsMeetEveryBlockOfTheLastAxis) {
   const auto order = [&](int64_t heads, int64_t rows) {
     std::string text;
     for (int64_t n = 0; n < heads * rows; ++n) {
-      const auto at = grid_counters(k, {heads, rows}, n);
+      const auto at = grid_counters(k, {heads, rows}, 2, n);
       text += (n ? " " : "") + std::to_string(at[0]) + std::to_string(at[1]);
     }
     return text;
   };
   EXPECT_EQ(order(3, 2), "01 00 11 10 21 20");
-  k.sectioned = k.grid[0].index, k.section = 2;
+  k.sectioned = k.grid[0].index;
   EXPECT_EQ(order(3, 2), "01 11 00 10 21 20") << "the last section has one head";
   k.heaviest_first = false;
   EXPECT_EQ(order(3, 2), "00 10 01 11 20 21");

@@ -361,6 +361,20 @@ TEST(MapSm90, ElementWorkBehindTheLastProducts) {
   for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
 }
 
+TEST(MapSm90, FourGroupsShareWhatIsCopied) {
+  const Compiled c =
+      compile_file("examples/pf_causal.tw",
+                   "group b=1, h=1, i=256/64; stream j=64; keep Q; stages 4; roles 1+4; guard speculative",
+                   {.literal_sizes = {{"d", 64}, {"e", 64}}, .dtypes = {}});
+  const MappedRun run(c, {{"b", 1}, {"h", 2}, {"i", 300}, {"j", 330}}, LayoutClass::Aligned);
+  const MappedKernel& k = run.mapped().kernels[0];
+  EXPECT_EQ(k.threads(), 5 * 128);
+  int registers = 0;
+  for (const Role& r : k.roles) registers += r.registers * r.threads;
+  EXPECT_LE(registers, 96 * 5 * 128) << "what a block of so many threads is launched with";
+  for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
+}
+
 TEST(MapSm90, BlocksThatTakeElementsOfTheGridInTurn) {
   for (const Adversary::Mode mode :
        {Adversary::Mode::Random, Adversary::Mode::Eager, Adversary::Mode::Lazy}) {
@@ -377,6 +391,16 @@ TEST(MapSm90, BlocksThatTakeElementsOfTheGridInTurn) {
         EXPECT_LT(run.error(layout, {.seed = 3, .mode = mode, .blocks = section > 0 ? 2 : 3}), 4e-3);
       }
     }
+  }
+  // Keys and values of a head are 1.25 MB: sections of one head, and of two of three.
+  for (const int64_t megabytes : {1, 3}) {
+    Case run(attention_sample({.chunk = 128, .features = 64}), {{"b", 1}, {"h", 3}, {"i", 130}, {"j", 5120}});
+    Plan& plan = run.roles(1, 2).sample.tiles.plan;
+    plan.grid = GridBy::Blocks;
+    plan.section_axis = plan.group[1].axis;
+    plan.section = megabytes;
+    plan.section_megabytes = true;
+    EXPECT_LT(run.error(LayoutClass::Aligned), 4e-3) << megabytes;
   }
   Case empty(attention_sample({.chunk = 32, .features = 64}), {{"b", 1}, {"h", 2}, {"i", 0}, {"j", 9}});
   empty.roles(1, 2).sample.tiles.plan.grid = GridBy::Persistent;

@@ -121,7 +121,7 @@ TEST(Predict, RingsHideLoadsAndGroupsTakeTurns) {
 
 TEST(Predict, MasksHalveTheWork) {
   Predicted global("examples/pf_global.tw", "group i=128; stream j=128"),
-      causal("examples/pf_causal.tw", "group i=128; stream j=128");
+      causal("examples/pf_causal.tw", "group i=128; stream j=128; grid blocks");
   const std::map<std::string, int64_t> sizes{{"b", 1}, {"h", 64}, {"i", 8192}, {"j", 8192}};
   const MachineFile h100 = find_machine("h100-sxm");
   const Prediction a = predict(global.m, h100, global.sizes(sizes)),
@@ -130,6 +130,18 @@ TEST(Predict, MasksHalveTheWork) {
   EXPECT_NEAR(b.operations / a.operations, 65.0 / 128, 1e-12);
   EXPECT_TRUE(b.occupancy.uneven);
   EXPECT_GT(b.occupancy.efficiency, 0.9);
+  // With the heaviest blocks first the lightest is what the others wait for.
+  Predicted sorted("examples/pf_causal.tw", "group i=128; stream j=128; grid blocks, h/32 MB");
+  const Occupancy first = predict(sorted.m, h100, sorted.sizes(sizes)).occupancy;
+  EXPECT_FALSE(b.occupancy.sorted);
+  EXPECT_TRUE(first.sorted);
+  const double average = 64.0 * 64 / 132, heaviest = 64 / 32.5;
+  EXPECT_NEAR(b.occupancy.efficiency, average / (average + 131.0 / 132 * heaviest), 1e-12);
+  EXPECT_NEAR(first.efficiency, average / (average + 131.0 / 132 * (2 - heaviest)), 1e-12);
+  // Alone on its core the heaviest block is what all wait for.
+  EXPECT_NEAR(predict(sorted.m, h100, sorted.sizes({{"b", 1}, {"h", 1}, {"i", 8192}, {"j", 8192}}))
+                  .occupancy.efficiency,
+              64.0 / 132 / heaviest, 1e-12);
 }
 
 TEST(Predict, CachesShareWhatBlocksRead) {

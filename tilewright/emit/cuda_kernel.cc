@@ -119,8 +119,8 @@ void CudaKernel::header(Lines& out) {
     title += fmt::format(" {}{}", a.index.name(), a.block > 1 ? fmt::format("/{}", a.block) : "");
   title += kernel_.heaviest_first ? ", the last axis from its end" : "";
   if (kernel_.sectioned)
-    title += fmt::format(", {} blocks of {} for all of the last axis at a time", kernel_.section,
-                         kernel_.sectioned.name());
+    title +=
+        fmt::format(", blocks of {} for all of the last axis, a section at a time", kernel_.sectioned.name());
   out.line(title);
   for (const Role& r : kernel_.roles)
     out.line(fmt::format("//   {}: {} threads{}", r.name, r.threads,
@@ -223,10 +223,11 @@ void CudaKernel::decode_grid(const std::string& element, Lines& out) {
   helpers_.use("tw_min");
   std::string beside;
   for (size_t a = cut + 1; a < n; ++a) beside += (beside.empty() ? "" : " * ") + counts_[a];
-  const std::string section = names_.fresh("section"), first = names_.fresh("first"),
-                    here = names_.fresh("here");
-  out.line(fmt::format("const int {} = tw_min({}, {}) * {};  // elements of a section", section,
-                       kernel_.section, counts_[cut], beside));
+  const std::string together = names_.fresh("together"), section = names_.fresh("section"),
+                    first = names_.fresh("first"), here = names_.fresh("here");
+  out.line(fmt::format("const int {} = tw_min({}, {});  // blocks of {} in a section", together,
+                       constant_int(kernel_.section), counts_[cut], kernel_.sectioned.name()));
+  out.line(fmt::format("const int {} = {} * {};  // elements of a section", section, together, beside));
   std::string outer;
   if (cut > 0) {
     outer = names_.fresh("outer");
@@ -235,10 +236,10 @@ void CudaKernel::decode_grid(const std::string& element, Lines& out) {
     out.line(fmt::format("int {} = {} / {};", outer, number, whole));
     out.line(fmt::format("{} %= {};", number, whole));
   }
-  out.line(fmt::format("const int {} = {} / {} * {};", first, number, section, kernel_.section));
+  out.line(fmt::format("const int {} = {} / {} * {};", first, number, section, together));
   out.line(fmt::format("{} -= {} * {};", number, first, beside));
   unwind(cut + 1, n - 1, number);
-  out.line(fmt::format("const int {} = tw_min({}, {} - {});", here, kernel_.section, counts_[cut], first));
+  out.line(fmt::format("const int {} = tw_min({}, {} - {});", here, together, counts_[cut], first));
   define(cut, fmt::format("{} + {} % {}", first, number, here));
   out.line(fmt::format("{} /= {};", number, here));
   define(n - 1, number);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "tilewright/expr/simplify.h"
 #include "tilewright/program/failures.h"
 #include "tilewright/support/error.h"
 
@@ -132,6 +134,11 @@ Runner::Runner(Environment& env, const MappedKernel& kernel, int kernel_number, 
     counts_.push_back((size + a.block - 1) / a.block);
     elements_ *= counts_.back();
   }
+  if (kernel_.sectioned) {
+    std::map<Sym, int64_t> sizes;
+    for (Sym s : free_symbols(kernel_.section)) sizes[s] = int64_t(env_.scalars.value[env_.symbols.slot(s)]);
+    section_ = evaluate_integer(kernel_.section, sizes);
+  }
   blocks_ = elements_;
   if (kernel_.persistent)
     blocks_ = std::min(elements_, adversary_.blocks > 0 ? adversary_.blocks : (elements_ + 2) / 3);
@@ -148,7 +155,7 @@ void Runner::run_block(int64_t number) {
 }
 
 std::string Runner::set_counters(Scalars& scalars, int64_t element) const {
-  const std::vector<int64_t> counters = grid_counters(kernel_, counts_, element);
+  const std::vector<int64_t> counters = grid_counters(kernel_, counts_, section_, element);
   std::vector<std::string> where;
   for (size_t a = 0; a < kernel_.grid.size(); ++a) {
     const KernelAxis& axis = kernel_.grid[a];

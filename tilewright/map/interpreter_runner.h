@@ -184,6 +184,7 @@ class Runner {
   bool racy_ = true;             ///< false: one thread and nothing asynchronous
   int64_t tag_ = 0;              ///< of the running block
   std::vector<int64_t> counts_;  ///< blocks along each axis of the grid
+  int64_t section_ = 0;          ///< blocks of a section of it
   int64_t elements_ = 1;         ///< of the grid
   int64_t blocks_ = 1;           ///< that are launched
   int64_t block_ = 0;            ///< the running one

@@ -78,7 +78,7 @@ int MappedKernel::threads() const {
   return n;
 }
 
-std::vector<int64_t> grid_counters(const MappedKernel& k, const std::vector<int64_t>& counts,
+std::vector<int64_t> grid_counters(const MappedKernel& k, const std::vector<int64_t>& counts, int64_t section,
                                    int64_t number) {
   const size_t n = counts.size();
   std::vector<int64_t> counters(n);
@@ -91,10 +91,11 @@ std::vector<int64_t> grid_counters(const MappedKernel& k, const std::vector<int6
   if (cut >= n) {
     for (size_t a = n; a-- > 0;) take(a, counts[a]);
   } else {
-    TW_CHECK(cut + 1 < n && k.section > 0, fmt::format("kernel {} has no blocks to share a section", k.name));
+    TW_CHECK(cut + 1 < n && section > 0, fmt::format("kernel {} has no blocks to share a section", k.name));
     int64_t beside = 1;  // elements for each block of the section
     for (size_t a = cut + 1; a < n; ++a) beside *= counts[a];
-    const int64_t whole = counts[cut] * beside, section = std::min(k.section, counts[cut]);
+    const int64_t whole = counts[cut] * beside;
+    section = std::min(section, counts[cut]);
     int64_t outer = number / whole;
     const int64_t first = number % whole / (section * beside) * section;
     number = number % whole - first * beside;

@@ -317,7 +317,7 @@ struct MappedKernel {
       grid;  ///< outermost first; an element's number decodes into the counters (grid_counters)
   bool heaviest_first = false;  ///< the last axis is taken from its end
   Sym sectioned;  ///< grid axis, not the last, that is taken `section` blocks at a time (null: none)
-  int64_t section = 0;
+  Expr section;   ///< blocks, over sizes
   bool persistent =
       false;  ///< blocks take elements of the grid in turn (Items); else there is a block for each
   std::vector<Sym>
@@ -338,9 +338,10 @@ struct MappedKernel {
   int threads() const;
 };
 
-/// Counters of element `number` of the grid; `counts`: blocks along each axis. The last axis varies fastest. Axes from `sectioned` on are taken section by section: in a
-/// section the last axis varies slowest, and of the others, the section's blocks among them, the last varies fastest.
-std::vector<int64_t> grid_counters(const MappedKernel& k, const std::vector<int64_t>& counts, int64_t number);
+/// Counters of element `number` of the grid; `counts`: blocks along each axis; `section`: blocks of a section. The last axis varies fastest. Axes from `sectioned` on are
+/// taken section by section: in a section the last axis varies slowest, and of the others, the section's blocks among them, the last varies fastest.
+std::vector<int64_t> grid_counters(const MappedKernel& k, const std::vector<int64_t>& counts, int64_t section,
+                                   int64_t number);
 /// The element that a block of a persistent kernel takes as its `ordinal`th. Blocks take turns forth and back, so that where elements grow lighter each gets as much;
 /// once the number is beyond the grid the block is through.
 int64_t item_number(int64_t ordinal, int64_t block, int64_t blocks);

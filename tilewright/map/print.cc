@@ -235,10 +235,11 @@ std::string print_map(const TensorMap& t) {
 }
 
 void print_kernel(const MappedKernel& k, std::string& out) {
-  out += fmt::format("kernel {}{}{}{}: {} threads, {} local bytes\n", k.name,
-                     k.heaviest_first ? ", heaviest first" : "", k.persistent ? ", persistent" : "",
-                     k.sectioned ? fmt::format(", sections of {} of {}", k.section, k.sectioned.name()) : "",
-                     k.threads(), k.local_bytes());
+  out += fmt::format(
+      "kernel {}{}{}{}: {} threads, {} local bytes\n", k.name, k.heaviest_first ? ", heaviest first" : "",
+      k.persistent ? ", persistent" : "",
+      k.sectioned ? fmt::format(", sections of {} of {}", text(k.section), k.sectioned.name()) : "",
+      k.threads(), k.local_bytes());
   for (const KernelAxis& a : k.grid) {
     out += fmt::format("  grid {} {}={}", name(a.kind), a.index.name(), a.block);
     if (a.piece != a.block) out += fmt::format("/{}", a.piece);

@@ -140,7 +140,7 @@ Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Counted
     if (machine.blocks_per_core) limit(o.by_blocks = machine.blocks_per_core->value, "blocks");
     if (machine.registers_per_core && machine.registers_per_thread) {
       // Beside its tiles a thread has addresses and counters; a thread that loads has a few.
-      constexpr double own = 44, of_loaders = 24, group = 128;
+      constexpr double own = 40, of_loaders = 24, group = 128;
       const double threads = group * std::max(1, plan.computers);
       const double room =
           std::min(machine.registers_per_thread->value,
@@ -164,8 +164,11 @@ Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Counted
     const double cores = machine.cores->value, average = double(o.blocks) / cores;
     if (o.uneven) {
       const double heaviest = heaviest_share(m, c);
-      // Whatever the order in which blocks start, none ends later than if the heaviest were the last (Graham, Bounds on multiprocessing timing anomalies, 1969).
-      o.efficiency = average / (average + (1 - 1 / cores) * heaviest);
+      // Whatever the order in which blocks start, none ends later than if the heaviest were the last (Graham, Bounds on multiprocessing timing anomalies, 1969). Where the
+      // heaviest of a section start together, a light one is the last: as much lighter than the average as the heaviest is heavier.
+      o.sorted = plan.section_axis && m.tiles->kernels[0].heaviest_first;
+      const double last = o.sorted ? std::max(0.0, 2 - heaviest) : heaviest;
+      o.efficiency = average / std::max(heaviest, average + (1 - 1 / cores) * last);
     } else {
       o.efficiency = average / std::ceil(average);
     }

@@ -48,6 +48,7 @@ struct Occupancy {
   int64_t waves = 0;
   double efficiency = 1;  ///< work over what the cores could do in the time of the busiest
   bool uneven = false;    ///< masks give blocks unlike work
+  bool sorted = false;    ///< and those with most of it start first
   std::string limit;      ///< what limits blocks_per_core
   bool fits = true;
 };

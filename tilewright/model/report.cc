@@ -37,8 +37,7 @@ const std::vector<Assumption>& assumptions() {
        "count the bytes read from memory with a profiler"},
       {"A12",
        "blocks of unmasked kernels take equally long and start in waves; of masked ones the heaviest may "
-       "start "
-       "last",
+       "start last, the lightest where a plan has sections",
        "time sizes one block below and above a whole number of waves"},
       {"A13", "where a mask reads arrays, every chunk is visited",
        "`run --target interp --json` counts the chunks visited"},
@@ -448,8 +447,10 @@ class Reporter {
     if (o.blocks == 0) return;
     line("waves", {}, double(o.waves), "", keys);
     line("efficiency", {}, 100 * o.efficiency, "%", keys,
-         o.uneven ? "masks make blocks unlike: average over average and the heaviest block"
-                  : "blocks over what all cores would do that had as many as the busiest");
+         o.sorted   ? "masks make blocks unlike, the heaviest start first: average over average and the "
+                      "lightest block"
+         : o.uneven ? "masks make blocks unlike: average over average and the heaviest block"
+                    : "blocks over what all cores would do that had as many as the busiest");
   }
 
   void times() {

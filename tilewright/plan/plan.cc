@@ -102,9 +102,10 @@ std::string print(const Program&, const Plan& plan) {
   clause(fmt::format("guard {}", name(plan.guard)));
   if (plan.bounds != BoundsBy::None) clause(fmt::format("bounds {}", name(plan.bounds)));
   if (plan.grid != GridBy::None)
-    clause(
-        fmt::format("grid {}{}", name(plan.grid),
-                    plan.section_axis ? fmt::format(", {}/{}", plan.section_axis.name(), plan.section) : ""));
+    clause(fmt::format("grid {}{}", name(plan.grid),
+                       plan.section_axis ? fmt::format(", {}/{}{}", plan.section_axis.name(), plan.section,
+                                                       plan.section_megabytes ? " MB" : "")
+                                         : ""));
   return text;
 }
 

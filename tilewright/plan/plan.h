@@ -60,6 +60,8 @@ struct Plan {
   /// Blocks of this axis are taken `section` at a time: all blocks of the axes behind it meet one section before the next begins (null: they are not).
   Sym section_axis;
   int64_t section = 0;
+  bool section_megabytes =
+      false;  ///< as many blocks as read so much along the stream, by the sizes of a call
   bool operator==(const Plan&) const = default;
 };
 

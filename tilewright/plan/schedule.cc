@@ -227,7 +227,7 @@ class ScheduleParser {
   }
 
   void grid() {
-    const char* form = "`grid persistent` or `grid blocks, i/8`";
+    const char* form = "`grid persistent`, `grid blocks, i/8` or `grid blocks, i/32 MB`";
     const Token t = word("how the grid is run", form);
     const GridBy kinds[] = {GridBy::Blocks, GridBy::Persistent};
     const auto kind =
@@ -237,6 +237,7 @@ class ScheduleParser {
     plan_.grid = *kind;
     plan_.section_axis = Sym();
     plan_.section = 0;
+    plan_.section_megabytes = false;
     if (!mark(",")) return;
     plan_.section_axis = axis(form);
     expect("/", form);
@@ -246,6 +247,12 @@ class ScheduleParser {
     if (plan_.section > most)
       fail(span, fmt::format("a section of {} blocks is larger than any that shares a cache", plan_.section),
            fmt::format("write at most {}, or leave the section out", most));
+    if (peek().kind != Token::Kind::Word) return;
+    const Token unit = next();
+    if (unit.text != "MB")
+      fail(unit.span, fmt::format("no unit of a section is called `{}`", unit.text),
+           "write MB, or a number of blocks alone");
+    plan_.section_megabytes = true;
   }
 
   void group() {

@@ -79,6 +79,7 @@ void collect_arguments(Context& c) {
         });
   }
   for (const KernelAxis& a : c.out.grid) sizes.insert(a.index.size());
+  if (c.out.sectioned) add_expr(c.out.section);
   for (const TensorMap& m : c.out.tensor_maps) {
     for (const auto& d : m.dims) add_expr(d.size);
     add_tensor(m.tensor);

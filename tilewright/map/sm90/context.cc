@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/support/error.h"
@@ -117,11 +118,49 @@ bool Context::guarded(const Staged& s, const Loop* loop) const {
   return std::find(s.loops.begin(), s.loops.end(), loop) != s.loops.end();
 }
 
+namespace {
+
+/// Blocks of grid axis `at` that read so many bytes along the stream, at least one: what they share is read once, and axes behind `at` meet all of them.
+Expr blocks_reading(const Context& c, size_t at, int64_t bytes_of_section) {
+  const auto place = [&](Sym index) {
+    size_t g = 0;
+    while (g < c.out.grid.size() && c.out.grid[g].index != index) ++g;
+    return g;
+  };
+  constexpr int64_t unit = 64;  // bytes; sums of products of sizes stay in 32 bits
+  Expr read = 0;                // units that a block of the axis reads
+  std::set<Sym> seen;
+  for (const Staged& s : c.staged) {
+    if (s.loops.empty() || !s.load || !seen.insert(s.load->tensor).second) continue;
+    std::set<Sym> axes;
+    for (Expr e : s.load->index)
+      for (Sym index : free_symbols(e))
+        if (index.kind() == SymbolKind::Index) axes.insert(index);
+    if (!axes.count(c.out.grid[at].index)) continue;
+    int64_t literal_bytes = bytes(s.tile->dtype);
+    Expr sizes = 1;
+    for (Sym index : axes) {
+      const Expr size =
+          place(index) <= at ? Expr(c.axis(index).block) : bake(c.tiles.axes, Expr(index.size()));
+      if (const auto n = simplify(size).rational())
+        literal_bytes *= n->num();
+      else
+        sizes = sizes * size;
+    }
+    read = read + Expr((literal_bytes + unit - 1) / unit) * sizes;
+  }
+  return simplify(max(Expr(1), floordiv(Expr(bytes_of_section / unit), max(Expr(1), read))));
+}
+
+}  // namespace
+
 void order_grid(Context& c) {
   const Plan& plan = c.tiles.plan;
   for (size_t a = 0; a + 1 < c.out.grid.size(); ++a)
-    if (plan.section_axis && c.out.grid[a].index == plan.section_axis)
-      c.out.sectioned = plan.section_axis, c.out.section = plan.section;
+    if (plan.section_axis && c.out.grid[a].index == plan.section_axis) {
+      c.out.sectioned = plan.section_axis;
+      c.out.section = plan.section_megabytes ? blocks_reading(c, a, plan.section << 20) : Expr(plan.section);
+    }
   // Sums that a making role hands over begin with a block.
   if (plan.grid != GridBy::Persistent || c.loaders == 0 || c.makers > 0) return;
   c.persistent = c.out.persistent = true;

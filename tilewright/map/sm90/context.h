@@ -188,9 +188,7 @@ void allocate_beside(Context& c);
 /// Makes the kernel persistent where the plan asks for it and a role loads ahead; takes sections of the grid from the plan.
 void order_grid(Context& c);
 /// Registers of a thread of the computing role with so many groups, beside a loading group, and how many of them are for addresses, descriptors and loop counters.
-constexpr int64_t registers_of_thread(int groups) {
-  return groups <= 2 ? 240 : groups == 3 ? 160 : 65536 / (128 * (groups + 1));
-}
+constexpr int64_t registers_of_thread(int groups) { return groups <= 2 ? 240 : groups == 3 ? 160 : 112; }
 constexpr int64_t registers_beside_tiles = 40;
 Role loading_role(Context& c);
 Role making_role(Context& c);

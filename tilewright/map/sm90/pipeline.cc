@@ -238,7 +238,8 @@ size_t BodyBuilder::while_products_run(const Statements& first, const Statements
     if (t.use == Tile::Use::State) hold(t.sym);
   for (Sym t : flying) hold(t);
   for (const Stmt* x : first) hold(std::get<Dot>(x->node).tile);
-  const int64_t room = registers_of_thread(c_.groups) - registers_beside_tiles;
+  // The assembler delays what does not fit beside the products until these are through.
+  const int64_t room = registers_of_thread(c_.groups);
   size_t n = 0;
   for (; n < middle.size(); ++n) {
     const Stmt& s = *middle[n];

@@ -19,6 +19,8 @@ namespace {
 std::pair<int, int> register_budgets(int groups, bool plain_loads, bool makes) {
   if (groups == 2) return plain_loads ? std::pair{56, 224} : makes ? std::pair{40, 232} : std::pair{24, 240};
   if (groups == 3) return plain_loads ? std::pair{56, 152} : std::pair{32, 160};
+  // 640 threads are launched with 96 each.
+  if (groups == 4) return plain_loads ? std::pair{56, 104} : std::pair{32, 112};
   return {0, 0};
 }
 
