@@ -5,15 +5,17 @@
 //  3. A sum of products of 16-bit arrays without points, or with one mean, takes what registers hold of accumulators (unit_tile): 256 rows by 128 columns in four pieces where both operands
 //     are arrays as they are, with chunks of 64 in four stages; else 128 rows by 256 columns, shared among the results, with chunks of 64 in three stages.
 //  4. The chunk is 128 (or that of rule 3), 64, 32 or 16: the largest whose ring fits shared memory beside what is kept. Where the mapping finds that tiles take more, the driver halves it.
-//  5. More than 8192 rows (1024 where features are few) of a stream of exponentials are cut into 192 for three groups (three_groups).
-//  6. Up to 1024 rows of a stream of exponentials, and products of rule 3 that are arrays as they are, run on a persistent grid: the loading group reads ahead while results are
-//     stored. The former in sections of 32 indices of the last axis before the rows that streamed arrays have, so that blocks with most chunks come first (in_turn).
+//  5. More than 1024 rows of a stream of exponentials are cut into 192 for three groups. Where features are so few that registers hold it, more than 512 are cut into 256 for four
+//     groups, and those of three begin beyond 8192 (more_groups, by_rows). Where a mask cuts the chunks of a block by its rows, three groups begin beyond 2048 and four beyond 1024, and
+//     blocks with most chunks come first in sections of the last axis before the rows that streamed arrays have: as many indices as read 32 MB, which a second-level cache holds (in_sections).
+//  6. Products of rule 3 that are arrays as they are run on a persistent grid: the loading group reads ahead while results are stored.
 //  7. Where single warps multiply (before compute capability 9.0, and operands of f32), two groups compute and copy, with blocks and chunks that registers and shared memory hold
 //     (cut_for_warps); one where a sum of products of f32 arrays is all there is.
 //  8. Up to 64 rows of a stream with points (one query, or the query heads that share a key head), and of a product of 16-bit arrays, are one piece of one computing group, beside at most 128 columns.
 //     A longer stream is split, so that it is read by all multiprocessors, and blocks that run at once take the parts in turn (few_rows).
 //  9. The guard is the laziest that the state allows: speculative, threshold, always.
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -28,8 +30,8 @@ constexpr int64_t kShortRow = 1024, kLongRow = 8192;  // capacities of resident 
 constexpr int64_t kRowsOfBlock = 2048;  // elements of short rows that share a block: a vector for each thread
 constexpr int64_t kRowChunk = 4096;
 constexpr int64_t kLeastChunk = 16;
-constexpr int64_t kSection =
-    32;  // heads or the like whose streamed arrays a second-level cache holds at so few rows
+constexpr int64_t kBriefRow = 512, kCutRow = 2048;   // rows of a stream of exponentials for two groups
+constexpr int64_t kSectionMegabytes = 32;            // that a second-level cache holds beside what is stored
 constexpr int64_t kFewRows = 64, kFewColumns = 128;  // of one computing group
 constexpr int64_t kBriefStream = 512,
                   kLongStream = 8192;  // streams that are not split, and that are split into shorter parts
@@ -89,14 +91,15 @@ UnitTile unit_tile(const DefaultStart& start, const Machine& machine) {
   return {128, std::max<int64_t>(64, 256 / results), 64, 3, 2};
 }
 
-/// Long streams of exponentials, with one operand kept and one result with features, as a GPU takes them: 192 rows in three groups share what is copied. Each
-/// thread then has 160 registers; those of the result, of a chunk of scores and of their rounded form may be 112 of them. None where the chunk would be short.
-std::optional<GuardedPlan> three_groups(const DefaultStart& start, const Plan& two) {
+/// Streams of exponentials, with one operand kept and one result with features, as a GPU takes them: groups of 64 rows share what is copied. A thread has 160 registers in
+/// three groups and 112 in four; those of the result, of a chunk of scores and of their rounded form may be 112 and 80 of them. None where the chunk would be short.
+std::optional<Plan> more_groups(const DefaultStart& start, const Plan& two, int groups) {
   const Program& p = start.program;
   const Derivation& d = start.derivation;
   const AxisRoles& roles = start.roles;
   const Sym row_axis = start.row_axis;
-  constexpr int64_t groups = 3, rows = 64, registers = 112, threads = 128;
+  constexpr int64_t rows = 64, threads = 128;
+  const int64_t registers = groups == 3 ? 112 : 80;
   if (two.computers != 2 || two.guard != Guard::Speculative || d.passes.size() != 1 || !row_axis ||
       widest_operand(p, roles) > 2)
     return {};
@@ -125,32 +128,74 @@ std::optional<GuardedPlan> three_groups(const DefaultStart& start, const Plan& t
       rows * features / threads;  // scores take rows·chunk / threads, their rounded form half of it
   const int64_t chunk = std::min<int64_t>(128, left * 2 * threads / (3 * rows) / 32 * 32);
   if (chunk < 64) return {};
-  GuardedPlan out{{}, two};
-  for (Cut& cut : out.plan.group)
+  Plan out = two;
+  for (Cut& cut : out.group)
     if (cut.axis == row_axis) cut.block = groups * rows, cut.piece = rows;
-  out.plan.computers = groups;
-  out.plan.chunk = chunk;
-  out.plan.stages = 3;
+  out.computers = groups;
+  out.chunk = chunk;
+  out.stages = groups;
   // Rounded scores pass through shared memory where a mask hides what is not finite.
   const auto needed = [&] {
-    return groups * rows * (kept_bytes + 2 * (chunk + 8)) + out.plan.stages * chunk * streamed_bytes;
+    return groups * rows * (kept_bytes + 2 * (chunk + 8)) + out.stages * chunk * streamed_bytes;
   };
-  while (out.plan.stages > 1 && needed() > sm90().shared_bytes - kSignals) --out.plan.stages;
-  if (out.plan.stages < 2) return {};
+  while (out.stages > 1 && needed() > sm90().shared_bytes - kSignals) --out.stages;
+  if (out.stages < 2) return {};
   return out;
 }
 
-/// The plan with blocks that take elements of the grid in turn, in sections where an axis before the last one is read along the stream.
-Plan in_turn(const DefaultStart& start, Plan plan) {
-  plan.grid = GridBy::Persistent;
+/// Does a condition compare the streamed axis with the rows, so that blocks of rows visit different chunks?
+bool cut_by_rows(const DefaultStart& start) {
+  const auto compares = [&](Expr present) {
+    const std::vector<Sym> symbols = free_symbols(present);
+    return contains(symbols, start.plan.stream) && contains(symbols, start.row_axis);
+  };
+  return std::any_of(start.derivation.passes.begin(), start.derivation.passes.end(), [&](const Pass& pass) {
+    const State& state = pass.state;
+    return std::any_of(state.points.begin(), state.points.end(),
+                       [&](const Point& x) { return compares(x.present); }) ||
+           std::any_of(state.components.begin(), state.components.end(),
+                       [&](const Component& c) { return compares(c.present); });
+  });
+}
+
+/// Are scores made by functions that take many instructions and registers?
+bool long_scores(const DefaultStart& start) {
+  const std::function<bool(Expr)> is_long = [&](Expr e) {
+    return e && (e.is(Op::Tanh) || e.is(Op::Sigmoid) || e.is(Op::Erf) ||
+                 std::any_of(e.args().begin(), e.args().end(), is_long));
+  };
+  return std::any_of(start.derivation.passes.begin(), start.derivation.passes.end(), [&](const Pass& pass) {
+    return std::any_of(pass.state.points.begin(), pass.state.points.end(),
+                       [&](const Point& x) { return is_long(x.u); });
+  });
+}
+
+/// The plan in sections where an axis before the rows is read along the stream.
+Plan in_sections(const DefaultStart& start, Plan plan) {
+  plan.grid = GridBy::Blocks;
   if (plan.group.empty() || plan.group.back().axis != start.row_axis) return plan;
   for (size_t k = 0; k + 1 < plan.group.size(); ++k) {
     const Sym axis = plan.group[k].axis;
     for (Sym t : start.roles.streamed_inputs)
       if (plan.group[k].block == 1 && contains(start.roles.read_at.at(t), axis))
-        plan.section_axis = axis, plan.section = kSection;
+        plan.section_axis = axis, plan.section = kSectionMegabytes, plan.section_megabytes = true;
   }
   return plan;
+}
+
+/// Rule 5: plans of a stream of exponentials for at most so many rows, fewest first, from a plan of two groups.
+std::vector<std::pair<int64_t, Plan>> by_rows(const DefaultStart& start, const Plan& two) {
+  constexpr int64_t any = std::numeric_limits<int64_t>::max();
+  const bool cut = cut_by_rows(start);
+  const std::optional<Plan> three = more_groups(start, two, 3),
+                            four = long_scores(start) ? std::nullopt : more_groups(start, two, 4);
+  std::vector<std::pair<int64_t, Plan>> plans;
+  plans.emplace_back(four ? (cut ? kShortRow : kBriefRow) : three ? (cut ? kCutRow : kShortRow) : any, two);
+  if (four) plans.emplace_back(three ? kLongRow : any, *four);
+  if (three) plans.emplace_back(any, *three);
+  if (cut)
+    for (auto& [rows, plan] : plans) plan = in_sections(start, plan);
+  return plans;
 }
 
 /// Are there never more rows than those of few_rows()?
@@ -360,30 +405,20 @@ std::vector<GuardedPlan> many_rows(const DefaultStart& start, Plan plan, const U
   if (by_warps(start, machine))
     return {GuardedPlan{{}, cut_for_warps(start, plan, unit, machine, std::min(2, unit.groups))}};
   plan.chunk = chunk_that_fits(start, plan, unit);
-  std::vector<GuardedPlan> plans{GuardedPlan{{}, plan}};
-  if (const std::optional<GuardedPlan> longer = three_groups(start, plan)) {
-    const int64_t short_rows = longer->plan.chunk > 64 ? kShortRow : kLongRow;
-    const Axis& rows_axis = start.program.axis(start.row_axis);
-    if (rows_axis.baked()) {
-      if (rows_axis.size.rational()->num() > short_rows) plans[0] = *longer;
-    } else {
-      plans[0].when.at_most.emplace_back(start.row_axis, short_rows);
-      plans.push_back(*longer);
-    }
+  if (plan.guard != Guard::Speculative || !start.row_axis) {
+    if (unit.groups > 2) plan.grid = GridBy::Persistent;
+    return {GuardedPlan{{}, plan}};
   }
-  if (plan.guard == Guard::Speculative && start.row_axis) {
-    const Plan brief = in_turn(start, plan);
-    const Axis& rows_axis = start.program.axis(start.row_axis);
-    const bool covered = !plans[0].when.at_most.empty() && plans[0].when.at_most[0].second <= kShortRow;
+  const Axis& rows_axis = start.program.axis(start.row_axis);
+  std::vector<GuardedPlan> plans;
+  for (auto& [rows, of_rows] : by_rows(start, plan)) {
     if (rows_axis.baked()) {
-      if (rows_axis.size.rational()->num() <= kShortRow) plans[0].plan = brief;
-    } else if (covered) {
-      plans[0].plan = brief;
+      if (rows_axis.size.rational()->num() <= rows) return {GuardedPlan{{}, of_rows}};
     } else {
-      plans.insert(plans.begin(), GuardedPlan{{{{start.row_axis, kShortRow}}}, brief});
+      GuardedPlan g{{}, of_rows};
+      if (rows < std::numeric_limits<int64_t>::max()) g.when.at_most.emplace_back(start.row_axis, rows);
+      plans.push_back(std::move(g));
     }
-  } else if (unit.groups > 2) {
-    for (GuardedPlan& g : plans) g.plan.grid = GridBy::Persistent;
   }
   return plans;
 }
