@@ -65,7 +65,7 @@ size_t CudaKernel::fusible(const Ops& list, size_t first) const {
   auto plain = [&](const MappedOp& op) {
     if (!is_element_op(op) || sequential(op, kernel_)) return false;
     auto* m = std::get_if<MapOp>(&op.node);
-    if (m && copies_words(*m)) return false;
+    if (m && (copies_words(*m) || copies_registers(*m))) return false;
     return buffer(m ? m->buffer : std::get<ReduceOp>(op.node).buffer).space == Space::Registers;
   };
   if (!plain(list[first])) return first + 1;
@@ -97,6 +97,14 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
   if (auto* m = std::get_if<MapOp>(&list[first].node); m && buffer(m->buffer).space == Space::Local)
     return map_to_local(*m, out);
   if (auto* m = std::get_if<MapOp>(&list[first].node); m && copies_words(*m)) return copy_words(*m, out);
+  if (auto* m = std::get_if<MapOp>(&list[first].node); m && copies_registers(*m)) {
+    if (!list[first].comment.empty()) out.line("// " + list[first].comment);
+    out.line("#pragma unroll");
+    out.line(fmt::format("for (int k = 0; k < {}; ++k) {}[k] = {}[k];",
+                         buffer(m->buffer).layout.elements() / 2, names_.of(m->buffer),
+                         names_.of(m->value->sym)));
+    return;
+  }
   if (auto* r = std::get_if<ReduceOp>(&list[first].node); r && buffer(r->buffer).space == Space::Local)
     return reduce_to_local(*r, out);
   if (sequential(list[first], kernel_)) return reduce_sequential(std::get<ReduceOp>(list[first].node), out);
@@ -115,6 +123,7 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
   const Nest nest = nest_of(*head.frame, head.range, buffers, uses);
   nest_ = &nest;
   replaced_.clear();
+  worked_in_flight_ = worked_in_flight_ || (!groups_.empty() && nest.loops.size() > 1);
   out.open("");
   for (size_t k = first; k < last; ++k)
     if (!list[k].comment.empty()) out.line("// " + list[k].comment);

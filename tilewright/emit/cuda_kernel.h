@@ -117,6 +117,7 @@ class CudaKernel {
   void reduce_to_local(const ReduceOp& o, Lines& out);  ///< the threads of the role share the results
   bool copies_words(const MapOp& o) const;  ///< pairs as they lie in shared memory to packed registers
   void copy_words(const MapOp& o, Lines& out);
+  bool copies_registers(const MapOp& o) const;  ///< packed registers as they are
   /// A partial result among threads: by shuffles, and what warps give one another through shared memory: written in `out`, read in `behind`, with
   /// barriers of the returned scope in between and at the end.
   std::optional<Scope> exchange(const ReduceOp& o, const std::string& partial, const Nest& nest, Lines& out,
@@ -170,6 +171,7 @@ class CudaKernel {
   std::map<Sym, std::string> replaced_;  ///< register buffers read from elsewhere (pairs that are being made)
   std::vector<std::vector<Sym>> groups_;  ///< committed groups in flight, oldest first: registers they touch
   std::vector<Sym> open_group_;
+  bool worked_in_flight_ = false;    ///< tiles of many elements were computed since they were committed
   std::set<Sym> varying_;            ///< variables that are defined again
   std::vector<std::string> counts_;  ///< of count_grid, for each axis
   std::string elements_;             ///< persistent: of the grid

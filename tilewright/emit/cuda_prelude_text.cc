@@ -277,6 +277,16 @@ template <int n> __device__ __forceinline__ void tw_pin(unsigned (&r)[n]) {
 #pragma unroll
   for (int k = 0; k < n; ++k) asm volatile("" : "+r"(r[k])::"memory");
 }
+// Keeps operands of products in flight in their registers: assemblers before CUDA 13.3 give these to others as soon as the products are issued. Behind the wait they are
+// used in a case that never comes.
+template <int n> __device__ __forceinline__ void tw_keep(const unsigned (&r)[n], bool never) {
+  if (__builtin_expect(never, 0)) {
+    unsigned all = 0;
+#pragma unroll
+    for (int k = 0; k < n; ++k) all |= r[k];
+    asm volatile("nanosleep.u32 %0;" ::"r"(all & 1));
+  }
+}
 // Shared memory operand in panels of 128 bytes: address, distance to the next panel across the contracted axis, distance to the next eight rows.
 __device__ __forceinline__ unsigned long long tw_operand(unsigned address, unsigned leading, unsigned stride) {
   return (1ull << 62) | ((unsigned long long)(stride >> 4) << 32) | ((unsigned long long)(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);

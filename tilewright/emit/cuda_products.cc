@@ -144,8 +144,12 @@ void CudaKernel::wait_group(int pending, Lines& out) {
   }
   for (const auto& g : groups_) flying.insert(g.begin(), g.end());
   // In the order of the buffers, so that the text is the same in every run.
-  for (const Buffer& b : kernel_.buffers)
-    if (done.count(b.sym) && !flying.count(b.sym)) out.line(fmt::format("tw_pin({});", names_.of(b.sym)));
+  for (const Buffer& b : kernel_.buffers) {
+    if (!done.count(b.sym) || flying.count(b.sym)) continue;
+    if (worked_in_flight_ && packed(b)) out.line(fmt::format("tw_keep({}, warp < 0);", names_.of(b.sym)));
+    out.line(fmt::format("tw_pin({});", names_.of(b.sym)));
+  }
+  if (groups_.empty()) worked_in_flight_ = false;
 }
 
 }  // namespace tilewright::cuda_text

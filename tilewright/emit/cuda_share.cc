@@ -298,6 +298,14 @@ bool CudaKernel::copies_words(const MapOp& o) const {
   return false;
 }
 
+bool CudaKernel::copies_registers(const MapOp& o) const {
+  const Buffer& target = buffer(o.buffer);
+  if (!packed(target) || !o.value.is(Op::Read) || !has_buffer(o.value->sym)) return false;
+  const Buffer& from = buffer(o.value->sym);
+  return packed(from) && from.dtype == target.dtype && from.axes == target.axes &&
+         from.layout == target.layout && o.value == read(from.sym, {from.axes.begin(), from.axes.end()});
+}
+
 void CudaKernel::copy_words(const MapOp& o, Lines& out) {
   const Buffer &target = buffer(o.buffer), &from = buffer(o.value->sym);
   const Nest nest = nest_of(o.frame, target.axes, {o.buffer, from.sym}, o.uses);

@@ -43,8 +43,9 @@ struct Touched {
   bool touches(Sym t) const { return read.count(t) > 0 || written.count(t) > 0; }
 };
 
-/// Moves the map at `at` of `ops` in front of the last vote before it; false where it has to stay.
-bool moved(const MappedKernel& k, Ops& ops, size_t at) {
+}  // namespace
+
+bool round_before_vote(const MappedKernel& k, Ops& ops, size_t at) {
   const MapOp map = std::get<MapOp>(ops[at].node);
   const Buffer& target = k.buffer(map.buffer);
   if (target.space != Space::Registers) return false;
@@ -84,12 +85,10 @@ bool moved(const MappedKernel& k, Ops& ops, size_t at) {
   return true;
 }
 
-}  // namespace
-
 void round_early(const MappedKernel& k, Ops& ops) {
   for (MappedOp& op : ops) for_each_body(op, [&](Ops& inside) { round_early(k, inside); });
   for (size_t at = 0; at < ops.size(); ++at)
-    if (std::holds_alternative<MapOp>(ops[at].node)) moved(k, ops, at);
+    if (std::holds_alternative<MapOp>(ops[at].node)) round_before_vote(k, ops, at);
 }
 
 }  // namespace tilewright::hopper

@@ -54,6 +54,9 @@ class BodyBuilder {
   /// How many statements of the middle may run while the last products of the chunk before do: they touch nothing that those use, and registers hold it all.
   size_t while_products_run(const Statements& first, const Statements& middle, const Statements& last,
                             const Loop* loop) const;
+  /// Element work `work` behind products in flight, with the rounded operand of the next ones made in a tile of its own, and in front of votes that may make it again. How
+  /// many ops of it may then run before the products end; 0 and nothing changed where registers do not hold that, or nothing is rounded so.
+  size_t rounded_apart(const Statements& first, const Statements& last, Ops& work);
   bool accumulate_only(const Loop& s, const SegmentVars& segment, const Statements& list, Ops& out);
   bool made_ahead(const Loop& s, const SegmentVars& segment, Ops& out);
   bool adds_alone(const Stmt& s, const std::set<Sym>& results) const;

@@ -196,6 +196,8 @@ Role computing_role(Context& c);
 void collect_arguments(Context& c);
 /// Maps that round what a vote may compute again move in front of the vote (sm80/round_early.cc).
 void round_early(const MappedKernel& k, Ops& ops);
+/// Moves the map at `at` of `ops` in front of the last vote before it; false where it has to stay.
+bool round_before_vote(const MappedKernel& k, Ops& ops, size_t at);
 /// UserError when the buffers in shared memory need more than there is.
 void check_shared(const Context& c);
 

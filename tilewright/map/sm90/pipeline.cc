@@ -4,7 +4,9 @@
 //     first products (operands copied, results used by the body); element work; last products (accumulate into states, used by nothing else here)
 // runs with the last products one iteration behind: those of chunk c − 1 have no path to the first ones of chunk c, so both are issued as one batch,
 // and one computing group fills the tensor cores while another does its element work. The batch waits for all its operands first, so that nothing stands between
-// its products. The loop is peeled once and drained once. Element work in front of the first statement that touches what the last products use runs while they do.
+// its products. The loop is peeled once and drained once. Element work in front of the first statement that touches what the last products use runs while they do. Where
+// there is much of it, the rounded operand of the next products is made in registers of its own too, beside the work that it is rounded from, since those of this
+// operand are read meanwhile; it moves over behind the wait.
 //
 // Where a masked segment follows, its first chunk is taken with the last one here: its first products are issued with the last ones of the drain. In the peeled chunk
 // of the segment that comes first a speculative state has no point yet, so bodies of slow paths run at once.
@@ -30,6 +32,9 @@ std::set<Sym> join(std::set<Sym> a, const std::set<Sym>& b) {
   a.insert(b.begin(), b.end());
   return a;
 }
+
+/// Registers of a thread that a tile takes.
+int64_t words_of_thread(const Buffer& b) { return (b.layout.elements() * bytes(b.dtype) + 3) / 4; }
 
 /// Operations for each element in the statements' values, functions that are printed as many counted as ten.
 int64_t operations(Expr e) {
@@ -150,9 +155,13 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   steady.body.push_back({WaitGroup{1}, {}});
   release(without(in_first, join(in_middle, in_last)), now, steady.body);
   statements(ahead, now, nullptr, steady.body);
+  Ops later;
+  element_work(behind, now, later);
+  const auto meanwhile = long(work >= heavy_work ? rounded_apart(first, last, later) : 0);
+  steady.body.insert(steady.body.end(), later.begin(), later.begin() + meanwhile);
   steady.body.push_back({WaitGroup{0}, {}});
   release(in_last, previous, steady.body);
-  element_work(behind, now, steady.body);
+  steady.body.insert(steady.body.end(), later.begin() + meanwhile, later.end());
   ops.push_back({steady, "the last products run one chunk behind"});
 
   const Position end = c_.position(s, segment, segment.hi - 1);
@@ -224,6 +233,57 @@ Statements BodyBuilder::settled(const Statements& list) const {
   return kept;
 }
 
+size_t BodyBuilder::rounded_apart(const Statements& first, const Statements& last, Ops& work) {
+  std::set<Sym> flying;  // what products in flight use
+  for (const Stmt* x : last) {
+    const Dot& dot = std::get<Dot>(x->node);
+    flying.insert({dot.tile, dot.a, dot.b});
+  }
+  const auto made = std::find_if(work.begin(), work.end(), [&](const MappedOp& op) {
+    const auto* map = std::get_if<MapOp>(&op.node);
+    return map && flying.count(map->buffer) && in_registers(map->buffer) &&
+           bytes(c_.out.buffer(map->buffer).dtype) == 2;
+  });
+  if (made == work.end()) return 0;
+  const size_t at = size_t(made - work.begin());
+  const MapOp rounding = std::get<MapOp>(made->node);
+  Buffer next = c_.out.buffer(rounding.buffer);
+  next.sym = Sym::fresh({.name = rounding.buffer.name() + "_next", .kind = SymbolKind::Tile});
+
+  std::set<Sym> held = flying;
+  for (const Tile& t : c_.kernel.tiles)
+    if (t.use == Tile::Use::State) held.insert(t.sym);
+  for (const Stmt* x : first) held.insert(std::get<Dot>(x->node).tile);
+  int64_t words = words_of_thread(next);
+  for (Sym t : held)
+    if (in_registers(t)) words += words_of_thread(c_.out.buffer(t));
+  if (words > registers_of_thread(c_.groups) - registers_beside_tiles) return 0;
+
+  c_.out.buffers.push_back(next);
+  Ops apart = work;
+  std::get<MapOp>(apart[at].node).buffer = next.sym;
+  if (!round_before_vote(c_.out, apart, at)) {
+    c_.out.buffers.pop_back();
+    return 0;
+  }
+  apart.insert(apart.begin() + long(at) + 1,
+               MappedOp{MapOp{rounding.buffer, at_own_axes(next.sym), rounding.frame, {}},
+                        "operand of the next products"});
+  work = std::move(apart);
+  size_t n = 0;
+  for (; n < work.size(); ++n) {
+    const auto* map = std::get_if<MapOp>(&work[n].node);
+    const auto* reduce = std::get_if<ReduceOp>(&work[n].node);
+    if (!map && !(reduce && reduce->across <= Scope::Warp)) break;
+    std::vector<Sym> tiles{map ? map->buffer : reduce->buffer};
+    for (Sym t : tensors_read(map ? map->value : reduce->value))
+      if (t.kind() == SymbolKind::Tile) tiles.push_back(t);
+    if (!std::all_of(tiles.begin(), tiles.end(), [&](Sym t) { return in_registers(t) && !flying.count(t); }))
+      break;
+  }
+  return n;
+}
+
 size_t BodyBuilder::while_products_run(const Statements& first, const Statements& middle,
                                        const Statements& last, const Loop* loop) const {
   std::set<Sym> flying, held;  // what products in flight use; what threads hold meanwhile
@@ -248,10 +308,7 @@ size_t BodyBuilder::while_products_run(const Statements& first, const Statements
     for (Sym t : tiles_written(s)) tiles.push_back(t), hold(t);
     if (std::any_of(tiles.begin(), tiles.end(), [&](Sym t) { return flying.count(t) > 0; })) break;
     int64_t words = 0;
-    for (Sym t : held) {
-      const Buffer& b = c_.out.buffer(t);
-      words += (b.layout.elements() * bytes(b.dtype) + 3) / 4;
-    }
+    for (Sym t : held) words += words_of_thread(c_.out.buffer(t));
     if (words > room) break;
   }
   return n;
