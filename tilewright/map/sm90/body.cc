@@ -84,7 +84,8 @@ Statements BodyBuilder::unstaged(const Body& body) const {
 
 void BodyBuilder::body(const Body& b, const Position& at, Ops& out) {
   RingState rings;
-  statements(unstaged(b), at, at.loop || c_.persistent ? &rings : nullptr, out);
+  statements(c_.loaders > 0 ? products_first(unstaged(b)) : unstaged(b), at,
+             at.loop || c_.persistent ? &rings : nullptr, out);
 }
 
 std::set<Sym> BodyBuilder::rings(const Statements& list, const Loop* loop) const {

@@ -47,6 +47,8 @@ class BodyBuilder {
   /// `next`: the masked segment behind, whose first chunk is taken together with the last one here (null: none is). True where the loop was printed so; `joined` then says
   /// whether a chunk of `next` was taken.
   bool pipelined(const Loop& s, const SegmentVars& segment, const SegmentVars* next, bool& joined, Ops& out);
+  /// Products of what lies in shared memory beside the first such product, so that all are issued together; where registers hold their results meanwhile.
+  Statements products_first(Statements list) const;
   /// Statements behind the last products that share no tile with them but what both read, in front of them.
   Statements products_last(Statements list) const;
   /// The same values with bodies of slow paths run instead of tested for, and without what those make again.

@@ -49,6 +49,35 @@ constexpr int64_t heavy_work = 10;
 
 }  // namespace
 
+Statements BodyBuilder::products_first(Statements list) const {
+  const auto from_shared = [&](const Stmt* x) {
+    if (!tensor_core(*x)) return false;
+    const Dot& d = std::get<Dot>(x->node);
+    return !in_registers(d.a) && !in_registers(d.b) && !d.accumulate && in_registers(d.tile) &&
+           c_.tile(d.tile).use != Tile::Use::State;
+  };
+  const auto first = std::find_if(list.begin(), list.end(), from_shared);
+  if (first == list.end()) return list;
+  int64_t words = 0;
+  for (const Buffer& b : c_.out.buffers)
+    if (b.space == Space::Registers && b.axes.size() > 1) words += words_of_thread(b);
+  if (words > registers_of_thread(c_.groups) - registers_beside_tiles) return list;
+  auto end = std::find_if_not(first, list.end(), from_shared);
+  for (auto x = end; x != list.end(); ++x) {
+    if (!from_shared(*x)) continue;
+    const Dot& d = std::get<Dot>((*x)->node);
+    const bool apart = std::none_of(end, x, [&](const Stmt* y) {
+      const auto among = [&](const std::vector<Sym>& v) {
+        return std::any_of(v.begin(), v.end(), [&](Sym t) { return t == d.tile || t == d.a || t == d.b; });
+      };
+      return among(tiles_written(*y)) ||
+             std::ranges::any_of(tiles_read(c_, *y), [&](Sym t) { return t == d.tile; });
+    });
+    if (apart) std::rotate(end++, x, x + 1);
+  }
+  return list;
+}
+
 Statements BodyBuilder::products_last(Statements list) const {
   const auto product = [&](const Stmt* x) { return tensor_core(*x); };
   const auto behind = std::find_if(list.rbegin(), list.rend(), product).base();
@@ -72,7 +101,7 @@ Statements BodyBuilder::products_last(Statements list) const {
 bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const SegmentVars* next, bool& joined,
                             Ops& out) {
   if (segment.masked || c_.loaders == 0) return false;
-  const Statements list = products_last(unstaged(s.body));
+  const Statements list = products_last(products_first(unstaged(s.body)));
   const Sym counter = c_.axis(s.axis).counter;
   auto dot = [](const Stmt* x) -> const Dot& { return std::get<Dot>(x->node); };
 
@@ -207,7 +236,12 @@ Statements BodyBuilder::settled(const Statements& list) const {
   bool slow = false;
   for (const Stmt* s : list) {
     auto* when = std::get_if<When>(&s->node);
-    if (when && when->slow_path) {
+    // What only adds to a state, as instructions do with operands that its products left out, finds no point.
+    const bool adds = when && std::ranges::any_of(when->body, [](const Stmt& x) {
+                        auto* r = std::get_if<Reduce>(&x.node);
+                        return r && r->accumulate;
+                      });
+    if (when && when->slow_path && !adds) {
       slow = true;
       for (const Stmt* inside : unstaged(when->body)) all.push_back(inside);
     } else {
