@@ -294,7 +294,7 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
       close_loops(nest, 0, nest.loops.size(), out);
       out.open(
           fmt::format("if (__builtin_expect(!__all_sync(0xffffffffu, fmaxf(fmaxf({0}[0], {0}[1]), "
-                      "fmaxf({0}[2], {0}[3])) < 0.5f), 0))",
+                      "fmaxf({0}[2], {0}[3])) < 0.3f), 0))",
                       most));
       loops(all);
       out.chain("else");
