@@ -186,10 +186,11 @@ TEST(CpuBlocks, AnyBlockOfColumns) {
                       {.schedule = schedule, .slack = 4});
 }
 
-/// Few rows read the other operand where it lies if its rows are contiguous and fill panels, and a copy of it otherwise.
+/// Few rows read the other operand where it lies if its rows are contiguous and fill panels, and a copy of it otherwise. Rows that the
+/// micro-kernel's do not divide end with halves of it.
 TEST(CpuBlocks, ProductsOfFewRows) {
   std::vector<SizeMap> sizes;
-  for (int64_t m : {1, 5, 16, 17})
+  for (int64_t m : {1, 2, 3, 5, 7, 12, 16, 17})
     for (int64_t n : {48, 100, 336})
       for (int64_t k : {1, 70}) sizes.push_back({{"m", m}, {"n", n}, {"k", k}});
   const char* contiguous =
@@ -876,10 +877,15 @@ TEST(CpuPrograms, LongStreamsAreSplit) {
   expect_definition(one_query, DType::f32,
                     {{{"b", 1}, {"h", 2}, {"j", 4096}},
                      {{"b", 1}, {"h", 2}, {"j", 4097}},
+                     {{"b", 3}, {"h", 1}, {"j", 4097}},
+                     {{"b", 1}, {"h", 2}, {"j", 513}},
                      {{"b", 2}, {"h", 1}, {"j", 9000}}},
                     {.slack = 4});
   expect_definition(kCausal, DType::f32,
-                    {{{"b", 1}, {"i", 3}, {"j", 9000}}, {{"b", 1}, {"i", 50}, {"j", 5000}}}, {.slack = 4});
+                    {{{"b", 1}, {"i", 3}, {"j", 9000}},
+                     {{"b", 1}, {"i", 50}, {"j", 5000}},
+                     {{"b", 1}, {"i", 150}, {"j", 700}}},
+                    {.slack = 4});
   expect_definition("axis r, j\ninput x[r, j] : {T}\nm[r] = logsumexp[j](x)\noutput m\n", DType::f32,
                     {{{"r", 2}, {"j", 100000}}}, {.slack = 8});
 }

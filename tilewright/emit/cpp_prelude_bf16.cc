@@ -154,6 +154,7 @@ INLINE void clear_top(real* top, int64 vectors) {
 template <int R, int C, int TOP>
 __attribute__((noinline)) static void rows_of_pairs(real* d, int64 d_row, const unsigned short* a, int64 a_pair, const unsigned short* b,
                                                     int64 b_row, int64 b_inner, int64 inner, bool add, const real* scale, real* top) {
+  asm("" : "+r"(inner));  // of a length that it knows the compiler makes a loop whose sums lie in memory
   typedef unsigned word __attribute__((aligned(2), may_alias));
   vf s[R][C];
   UNROLL
@@ -206,21 +207,26 @@ __attribute__((noinline)) static void rows_of_pairs(real* d, int64 d_row, const 
   }
 }
 //@ all_rows_of_pairs
+// The same for n rows, a power of two that is at most R.
+template <int R, int C, int TOP>
+INLINE void some_rows_of_pairs(int64 n, real* d, int64 d_row, const unsigned short* a, int64 a_pair, const unsigned short* b, int64 b_row, int64 b_inner,
+                               int64 inner, bool add, const real* scale, real* top) {
+  if constexpr (R > 1) {
+    if (n < R) return some_rows_of_pairs<R / 2, C, TOP>(n, d, d_row, a, a_pair, b, b_row, b_inner, inner, add, scale, top);
+  }
+  rows_of_pairs<R, C, TOP>(d, d_row, a, a_pair, b, b_row, b_inner, inner, add, scale, top);
+}
 // The same for any number of panels and of rows.
 template <int R, int C, int TOP>
 static void all_rows_of_pairs(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const unsigned short* a, int64 a_panel,
                               int64 a_pair, const unsigned short* b, int64 b_row, int64 b_inner, bool add, const real* scale, real* top) {
-  for (int64 r = 0; r < rows;) {
-    const bool whole = r + R <= rows;
+  for (int64 r = 0, n = R; r < rows; r += n) {
+    while (n > rows - r) n /= 2;
     for (int64 p = 0; p < panels; ++p) {
       const real* s = scale ? scale + p * C * LANES : 0;
       real *t = TOP != 0 ? top + p * C * LANES : 0, *dp = d + p * d_panel + r * d_row;
-      if (whole)
-        rows_of_pairs<R, C, TOP>(dp, d_row, a + p * a_panel, a_pair, b + r * b_row, b_row, b_inner, inner, add, s, t);
-      else
-        rows_of_pairs<1, C, TOP>(dp, d_row, a + p * a_panel, a_pair, b + r * b_row, b_row, b_inner, inner, add, s, t);
+      some_rows_of_pairs<R, C, TOP>(n, dp, d_row, a + p * a_panel, a_pair, b + r * b_row, b_row, b_inner, inner, add, s, t);
     }
-    r += whole ? R : 1;
   }
 }
 //@ product_of_pairs

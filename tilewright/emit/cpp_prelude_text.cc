@@ -905,7 +905,20 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
   }
 }
 //@ product
-// The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn. What is read next is brought near: `next_rows` rows of
+// The same for n rows, a power of two that is at most R: a tile of rows that R does not divide ends with halves of R, not with one row after another.
+template <int R, int C, int TOP, int NEAR, int BESIDE = 0>
+INLINE void fma_of(int64 n, real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row, int64 b_inner, int64 inner, bool add,
+                   const real* scale, real* top, const char* near, int64 near_row, int64 near_step, const real* e = 0, int64 e_inner = 0,
+                   real* de = 0) {
+  if constexpr (R > 1) {
+    if (n < R)
+      return fma_of<R / 2, C, TOP, NEAR, BESIDE>(n, d, d_row, a, a_inner, b, b_row, b_inner, inner, add, scale, top, near, near_row, near_step, e,
+                                                 e_inner, de);
+  }
+  fma<R + BESIDE, C, TOP, NEAR, BESIDE>(d, d_row, a, a_inner, b, b_row, b_inner, inner, add, scale, top, near, near_row, near_step, e, e_inner, de);
+}
+// The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn, but where
+// they are few: then a panel, which the first cache holds, is used for all rows. What is read next is brought near: `next_rows` rows of
 // `next_bytes` bytes, `next_row` bytes apart; where `next_bytes` is 0, the lanes that lie at `next` as those of now lie at `a`, each panel of them while the
 // same of now is used; or, where `next` is null, the rows behind. BESIDE: the first rows take one of another product along, as `fma` does.
 template <int R, int C, int TOP = 0, int NEAR = 1, int BESIDE = 0>
@@ -915,7 +928,7 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
                                               int64 next_rows = 0, int64 next_bytes = 0, const real* e = 0, int64 e_inner = 0,
                                               real* de = 0, int64 de_panel = 0) {
   for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
-  const int64 size = sizeof(real), calls = (rows / R + rows % R) * panels, lines = lines_near<C, NEAR>;
+  const int64 size = sizeof(real), calls = (rows / R + __builtin_popcountll(rows % R)) * panels, lines = lines_near<C, NEAR>;
   const bool as_now = next && next_bytes == 0;
   const char* near = (const char*)next;
   int64 near_row = next_row, near_step = 0, near_rows = 0;  // rows for each call; rows behind one another are cut anew
@@ -927,38 +940,37 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
     near_step = (next_bytes + inner - 1) / inner;
     near_rows = (next_rows + calls - 1) / calls;
   }
-  for (int64 r = 0; r < rows;) {
-    const bool whole = r + R <= rows;
-    if (!next) {
-      const bool behind = b_inner == 1 && r + R < rows;
-      near = (const char*)(b + (behind ? r + R : r) * b_row);
+  const bool few = rows <= 2 * R;
+  for (int64 r = 0, p = 0, n = R; r < rows && p < panels; near += near_rows * near_row) {
+    while (n > rows - r) n /= 2;
+    if (!next && (few || p == 0)) {
+      const bool behind = b_inner == 1 && r + n < rows;
+      near = (const char*)(b + (behind ? r + n : r) * b_row);
       near_row = behind ? b_row * size : 0;
       near_step = behind ? size : 0;
       near_rows = lines;
     }
-    for (int64 p = 0; p < panels; ++p, near += near_rows * near_row) {
-      const real* s = scale ? scale + p * C * LANES : 0;
-      real* t = TOP != 0 ? top + p * C * LANES : 0;
-      const real *ap = a + p * a_panel, *br = b + r * b_row;
-      real* dp = d + p * d_panel + r * d_row;
-      if (as_now) {  // once, by the first rows
-        near = r == 0 ? (const char*)next + p * a_panel * size : (const char*)ap;
-        near_row = 64;
-        near_step = a_inner * size;
-      }
-      for (int64 k = lines; k < near_rows; ++k) bring(near + k * near_row, next_bytes);
-      if (BESIDE && r == 0 && whole)
-        fma<R + BESIDE, C, TOP, NEAR, BESIDE>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step, e, e_inner,
-                                              de + p * de_panel);
-      else if (BESIDE && r == 0)
-        fma<1 + BESIDE, C, TOP, NEAR, BESIDE>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step, e, e_inner,
-                                              de + p * de_panel);
-      else if (whole)
-        fma<R, C, TOP, NEAR>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
-      else
-        fma<1, C, TOP, NEAR>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+    const real* s = scale ? scale + p * C * LANES : 0;
+    real* t = TOP != 0 ? top + p * C * LANES : 0;
+    const real *ap = a + p * a_panel, *br = b + r * b_row;
+    real* dp = d + p * d_panel + r * d_row;
+    if (as_now) {  // once, by the first rows
+      near = r == 0 ? (const char*)next + p * a_panel * size : (const char*)ap;
+      near_row = 64;
+      near_step = a_inner * size;
     }
-    r += whole ? R : 1;
+    for (int64 k = lines; k < near_rows; ++k) bring(near + k * near_row, next_bytes);
+    if (BESIDE && r == 0)
+      fma_of<R, C, TOP, NEAR, BESIDE>(n, dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step, e, e_inner,
+                                      de + p * de_panel);
+    else
+      fma_of<R, C, TOP, NEAR>(n, dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+    if (few) {
+      r += n;
+      if (r == rows) r = 0, n = R, ++p;
+    } else if (++p == panels) {
+      p = 0, r += n;
+    }
   }
 }
 //@ end
