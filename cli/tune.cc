@@ -36,6 +36,7 @@ nlohmann::ordered_json to_json(const TunedPlan& x) {
     j["median"] = x.measured.median();
     j["least"] = x.measured.least();
     j["rounds"] = x.measured.seconds.size();
+    j["times"] = x.measured.seconds;
   }
   if (!x.measured.failed.empty()) j["refused"] = x.measured.failed;
   return j;

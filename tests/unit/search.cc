@@ -226,7 +226,7 @@ TEST(Race, GivesUpTheHopelessAndKeepsTheFirst) {
   EXPECT_EQ(runs, (std::vector<int>{1, 0, 0, 0, 0}));
 }
 
-TEST(Search, RowsOfSumsAreTakenSeveralAtATime) {
+TEST(Search, RowsAreTakenSeveralAtATime) {
   const auto chosen = [](const std::string& file, const std::string& along, int64_t rows, int64_t length) {
     const Searched s(file, {{"r", rows}, {along, length}});
     return std::pair(s.base().group.back().block, s.base().chunk);
@@ -234,7 +234,7 @@ TEST(Search, RowsOfSumsAreTakenSeveralAtATime) {
   EXPECT_EQ(chosen("examples/variance.tw", "c", 1000, 5000), std::pair(int64_t(4), int64_t(256)));
   EXPECT_EQ(chosen("examples/logsumexp.tw", "j", 1000, 100000), std::pair(int64_t(4), int64_t(256)));
   EXPECT_EQ(chosen("examples/variance.tw", "c", 64, 5000), std::pair(int64_t(1), int64_t(1024)));
-  EXPECT_EQ(chosen("examples/argmax.tw", "j", 1000, 5000), std::pair(int64_t(1), int64_t(1024)));
+  EXPECT_EQ(chosen("examples/argmax.tw", "j", 1000, 5000), std::pair(int64_t(4), int64_t(256)));
   // A row of weights beside the rows: a vector of rows, and chunks that make tiles of 16 KiB.
   const auto [block, chunk] = chosen("examples/layernorm.tw", "c", 1000, 5000);
   EXPECT_EQ(block * chunk, 2048);
@@ -242,6 +242,25 @@ TEST(Search, RowsOfSumsAreTakenSeveralAtATime) {
   EXPECT_EQ(chosen("examples/softmax.tw", "j", 1000, 5000).first, 4);
   EXPECT_EQ(chosen("examples/softmax.tw", "j", 1000, 20000).first, 1);
   EXPECT_EQ(chosen("examples/softmax.tw", "j", 30, 5000).first, 1);
+}
+
+TEST(Search, StreamsAreSplitWhereRowsAreFew) {
+  const auto split = [](const std::string& file, const std::map<std::string, int64_t>& sizes) {
+    return Searched(file, sizes).base().split;
+  };
+  const auto heads = [&](int64_t b, int64_t h, int64_t j) {
+    return split("examples/mla_decode.tw", {{"b", b}, {"h", h}, {"j", j}});
+  };
+  // Where parts are all the tasks that there are they are short.
+  EXPECT_EQ(heads(1, 128, 8192), 512);
+  EXPECT_EQ(heads(8, 128, 4096), 0);
+  EXPECT_EQ(heads(8, 128, 8192), 2048);
+  EXPECT_EQ(heads(1, 128, 32768), 2048);
+  EXPECT_EQ(heads(1, 1024, 32768), 0);
+  EXPECT_EQ(split("examples/dc_gqa.tw", {{"b", 1}, {"k", 8}, {"g", 4}, {"j", 4096}}), 0);
+  EXPECT_EQ(split("examples/dc_gqa.tw", {{"b", 1}, {"k", 1}, {"g", 4}, {"j", 4096}}), 512);
+  EXPECT_EQ(split("examples/pf_global.tw", {{"b", 1}, {"h", 8}, {"i", 300}, {"j", 8192}}), 2048);
+  EXPECT_EQ(split("examples/pf_global.tw", {{"b", 1}, {"h", 8}, {"i", 500}, {"j", 8192}}), 0);
 }
 
 TEST(Tune, RunsTheFastestAgain) {

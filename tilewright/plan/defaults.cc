@@ -6,8 +6,8 @@
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below), wider where factors are made; few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
 //     A long sum inside of a chunk is such a product of twelve vectors along the stream by 384 rows.
-//     Rows that nothing but a row of weights is read beside are one vector by as many elements as make 8 KiB. Rows of sums are moved four at a time.
-//  4. On a CPU a long stream under few rows (none, or no more than a block) is split, so that its parts fill the cores; a part is a length, whatever the cores.
+//     Rows that nothing but a row of weights is read beside are one vector by as many elements as make 8 KiB. Rows are moved four at a time, but for sorted lists.
+//  4. On a CPU a long stream under few rows (none, or no more than a few blocks) is split, so that its parts fill the cores, and a shorter one where there are few other tasks; a part is a length, whatever the cores.
 //  5. The guard is the laziest that the state allows on a GPU, and always on a CPU, where the repair rides on the product.
 #include <algorithm>
 #include <functional>
@@ -25,7 +25,7 @@ constexpr int64_t kCpuRowTile =
     2 << 10;  // elements of a vector of rows in a chunk: three such tiles fit a first-level cache
 constexpr int64_t kCpuRowChunk = 1 << 10;  // elements of rows that are read once, in a chunk
 constexpr int64_t kCpuRowsAtOnce =
-    4;  // that are moved: memory brings several rows faster than one, and their states are merged together
+    4;  // that are moved: memory brings several rows faster than one where each crosses pages, and their states are merged together
 constexpr int64_t kCpuRowsHeld = 1 << 14;  // elements of each of them, where they are resident
 constexpr int64_t kCpuFewTasks = 64;       // rows that are no more are tasks each
 constexpr int64_t kStreamedRowChunk = 4096;
@@ -50,6 +50,10 @@ constexpr int64_t kTileKept = 512 << 10;  // bytes that a block of so many rows 
 constexpr int64_t kCpuFewRows = 16;       // rows of a product that its other operand outweighs
 constexpr int64_t kCpuPart =
     2048;  // elements of a part: its state is a small share of what is streamed for it
+constexpr int64_t kCpuShortPart = 512;     // where parts are all the tasks that there are
+constexpr int64_t kCpuFewBlocks = 4;       // blocks of rows beside which a stream is split
+constexpr int64_t kCpuFewSingle = 2;       // elements of each axis of single indices that leave too few tasks
+constexpr int64_t kCpuFewRowsChunk = 128;  // elements of a chunk beside at most a vector of rows
 
 /// Is there a point that is a greatest or least value?
 bool has_extremes(const Derivation& d) {
@@ -59,11 +63,11 @@ bool has_extremes(const Derivation& d) {
   });
 }
 
-/// Does the state hold sums alone beside its points? Lists, and the index of a greatest value, cost more at the end of each chunk.
-bool sums_alone(const Derivation& d) {
+/// Is there no sorted list in the state? A list costs much at the end of each chunk.
+bool without_lists(const Derivation& d) {
   return std::all_of(d.passes.begin(), d.passes.end(), [](const Pass& pass) {
-    return std::all_of(pass.state.components.begin(), pass.state.components.end(),
-                       [](const Component& c) { return c.combine == Reducer::Sum && !c.listed(); });
+    return std::none_of(pass.state.components.begin(), pass.state.components.end(),
+                        [](const Component& c) { return c.listed(); });
   });
 }
 
@@ -243,35 +247,47 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
     parts.split = kCpuRow;
     if (legal(p, d, parts)) plan = parts;
     std::vector<GuardedPlan> plans{held, GuardedPlan{{}, plan}};
-    return plan.group.empty() || d.cascade.reductions.empty() || !sums_alone(d)
+    return plan.group.empty() || d.cascade.reductions.empty() || !without_lists(d)
                ? plans
                : several_rows(p, d, plans, once);
   }
   plan.stages = 1;
   const int64_t summed = start.summed();
-  plan.chunk = (product_lanes ? product.chunk
-                : long_sum    ? kCpuLongSumVectors * lanes
-                : long_rows   ? kCpuRowTile / lanes
-                : tiles       ? 128
-                              : 64) /
+  plan.chunk = (product_lanes  ? product.chunk
+                : long_sum     ? kCpuLongSumVectors * lanes
+                : long_rows    ? kCpuRowTile / lanes
+                : tiles        ? 128
+                : rows.empty() ? kCpuFewRowsChunk
+                               : 64) /
                summed;
   Plan parts = plan;
   parts.split =
       long_sum ? kCpuLongSumChunks * plan.chunk : (kCpuPart + plan.chunk - 1) / plan.chunk * plan.chunk;
   std::vector<GuardedPlan> plans;
   if (legal(p, d, parts)) {
+    const bool scores = !product_lanes && !long_sum && !long_rows;
     GuardedPlan few{{}, parts};
     for (Sym a : rows)
       for (const Cut& cut : plan.group)
-        if (cut.axis == a && !long_sum) few.when.at_most.emplace_back(a, cut.block);
+        if (cut.axis == a && !long_sum)
+          few.when.at_most.emplace_back(a, cut.block * (scores ? kCpuFewBlocks : 1));
     GuardedPlan brief{{}, plan};
     brief.when.at_most.emplace_back(plan.stream, long_sum ? parts.split : 2 * kCpuPart);
     plans = {brief, few};
+    if (scores) {
+      GuardedPlan alone = few;
+      alone.plan.split = (kCpuShortPart + plan.chunk - 1) / plan.chunk * plan.chunk;
+      alone.when.at_most.emplace_back(plan.stream, 4 * kCpuPart);
+      for (const Cut& cut : plan.group)
+        if (cut.block == 1) alone.when.at_most.emplace_back(cut.axis, kCpuFewSingle);
+      plans.insert(plans.begin(), alone);
+    }
   }
   if (plans.empty() || (!rows.empty() && !long_sum)) plans.push_back(GuardedPlan{{}, plan});
   // Rows that share a dimension with another axis are often fewer than a vector: such a block computes nothing else.
   if (row_axis && has_points(d) && !is_dimension(p, row_axis) && !product_lanes) {
     std::vector<GuardedPlan> few = narrowed(plans, row_axis, lanes);
+    for (GuardedPlan& g : few) g.plan.chunk = kCpuFewRowsChunk / summed;
     if (rows.size() == 1 && few.size() > 1) few.pop_back();  // the split plan takes as few rows at any length
     plans.insert(plans.begin(), few.begin(), few.end());
   }

@@ -70,7 +70,7 @@ class Search {
       streamed.split = 0;
       all.push_back(streamed);
     }
-    for (int64_t part : {2048, 8192, 32768}) {
+    for (int64_t part : {512, 2048, 8192, 32768}) {
       if (part >= n) continue;
       Plan parts = streamed;
       parts.split = (part + parts.chunk - 1) / parts.chunk * parts.chunk;
