@@ -242,7 +242,8 @@ __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_r
 // d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. `scale`: what d held is multiplied by it first, lane by
 // lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). For each k lines_near lines, `near_row` bytes
 // apart from `near` on and `near_step` bytes further with every k, are brought into the cache NEAR: one of each of two rows into the first (of one where C is 1
-// and loads are what the loop waits for), a whole panel into the second.
+// and loads are what the loop waits for), a whole panel into the second. BESIDE: the last of the R rows is one of another product with the same lanes, which
+// takes b from `e` and lies at `de`.
 template <int C, int NEAR>
 constexpr int lines_near = NEAR > 1 ? (C * int(sizeof(vf)) + 63) / 64 : C > 1 ? 2 : 1;
 // PIN keeps the compiler from loading a vector of lanes again for every row: 4×3 rows and vectors would take 16 loads instead of 7 for 12 products.
@@ -253,10 +254,11 @@ constexpr int lines_near = NEAR > 1 ? (C * int(sizeof(vf)) + 63) / 64 : C > 1 ? 
 #else
 #define PIN(x)
 #endif
-template <int R, int C, int TOP, int NEAR>
+template <int R, int C, int TOP, int NEAR, int BESIDE = 0>
 __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row, int64 b_inner,
                                           int64 inner, bool add, const real* scale, real* top, const char* near, int64 near_row,
-                                          int64 near_step) {
+                                          int64 near_step, const real* e = 0, int64 e_inner = 0, real* de = 0) {
+  const auto row = [&](int r) { return BESIDE && r == R - 1 ? de : d + r * d_row; };
   vf s[R][C];
   UNROLL
   for (int r = 0; r < R; ++r) {
@@ -272,12 +274,13 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     }
     UNROLL
     for (int r = 0; r < R; ++r) {
-      const real y = b[r * b_row];
+      const real y = BESIDE && r == R - 1 ? *e : b[r * b_row];
       UNROLL
       for (int c = 0; c < C; ++c) s[r][c] += x[c] * y;
     }
     a += a_inner;
     b += b_inner;
+    if (BESIDE) e += e_inner;
     UNROLL
     for (int l = 0; l < lines_near<C, NEAR>; ++l) __builtin_prefetch(near + l * near_row, 0, NEAR > 1 ? 2 : 3);
     near += near_step;
@@ -287,13 +290,13 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     for (int c = 0; c < C; ++c) {
       const vf x = scale ? ld(scale + c * LANES) : splat(1);
       UNROLL
-      for (int r = 0; r < R; ++r) s[r][c] += ld(d + r * d_row + c * LANES) * x;
+      for (int r = 0; r < R; ++r) s[r][c] += ld(row(r) + c * LANES) * x;
     }
   }
   UNROLL
   for (int r = 0; r < R; ++r) {
     UNROLL
-    for (int c = 0; c < C; ++c) st(d + r * d_row + c * LANES, s[r][c]);
+    for (int c = 0; c < C; ++c) st(row(r) + c * LANES, s[r][c]);
   }
   if (TOP != 0) {
     UNROLL
@@ -319,23 +322,27 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
   }
 }
 // The same for n rows, a power of two that is at most R: a tile of rows that R does not divide ends with halves of R, not with one row after another.
-template <int R, int C, int TOP, int NEAR>
+template <int R, int C, int TOP, int NEAR, int BESIDE = 0>
 INLINE void fma_of(int64 n, real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row, int64 b_inner, int64 inner, bool add,
-                   const real* scale, real* top, const char* near, int64 near_row, int64 near_step) {
+                   const real* scale, real* top, const char* near, int64 near_row, int64 near_step, const real* e = 0, int64 e_inner = 0,
+                   real* de = 0) {
   if constexpr (R > 1) {
-    if (n < R) return fma_of<R / 2, C, TOP, NEAR>(n, d, d_row, a, a_inner, b, b_row, b_inner, inner, add, scale, top, near, near_row, near_step);
+    if (n < R)
+      return fma_of<R / 2, C, TOP, NEAR, BESIDE>(n, d, d_row, a, a_inner, b, b_row, b_inner, inner, add, scale, top, near, near_row, near_step, e,
+                                                 e_inner, de);
   }
-  fma<R, C, TOP, NEAR>(d, d_row, a, a_inner, b, b_row, b_inner, inner, add, scale, top, near, near_row, near_step);
+  fma<R + BESIDE, C, TOP, NEAR, BESIDE>(d, d_row, a, a_inner, b, b_row, b_inner, inner, add, scale, top, near, near_row, near_step, e, e_inner, de);
 }
 // The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn, but where
 // they are few: then a panel, which the first cache holds, is used for all rows. What is read next is brought near: `next_rows` rows of
 // `next_bytes` bytes, `next_row` bytes apart; where `next_bytes` is 0, the lanes that lie at `next` as those of now lie at `a`, each panel of them while the
-// same of now is used; or, where `next` is null, the rows behind.
-template <int R, int C, int TOP = 0, int NEAR = 1>
+// same of now is used; or, where `next` is null, the rows behind. BESIDE: the first rows take one of another product along, as `fma` does.
+template <int R, int C, int TOP = 0, int NEAR = 1, int BESIDE = 0>
 __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
                                               int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
                                               const real* scale = 0, real* top = 0, const void* next = 0, int64 next_row = 0,
-                                              int64 next_rows = 0, int64 next_bytes = 0) {
+                                              int64 next_rows = 0, int64 next_bytes = 0, const real* e = 0, int64 e_inner = 0,
+                                              real* de = 0, int64 de_panel = 0) {
   for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
   const int64 size = sizeof(real), calls = (rows / R + __builtin_popcountll(rows % R)) * panels, lines = lines_near<C, NEAR>;
   const bool as_now = next && next_bytes == 0;
@@ -369,7 +376,11 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
       near_step = a_inner * size;
     }
     for (int64 k = lines; k < near_rows; ++k) bring(near + k * near_row, next_bytes);
-    fma_of<R, C, TOP, NEAR>(n, dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
+    if (BESIDE && r == 0)
+      fma_of<R, C, TOP, NEAR, BESIDE>(n, dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step, e, e_inner,
+                                      de + p * de_panel);
+    else
+      fma_of<R, C, TOP, NEAR>(n, dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
     if (few) {
       r += n;
       if (r == rows) r = 0, n = R, ++p;
