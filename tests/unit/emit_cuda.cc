@@ -34,6 +34,15 @@ TEST(EmitCuda, ExtremesCompareNumbersOfOneType) {
   EXPECT_GT(found, 0u);
 }
 
+/// Functions of two integers of 64 bits name their type: a literal beside them is an int.
+TEST(EmitCuda, FunctionsOfWideIntegersNameTheirType) {
+  const std::string text = source_of(
+      "axis t, v, d\ninput at[t] : i64 range(-1, size(v))\ninput x[v, d] : f32\n"
+      "y[t] = sum[d](x[max(at[t] // 3, 0), d] + x[min(at[t] % 5, size(v) - 1), d])\noutput y\n");
+  for (const char* name : {"tw_max", "tw_min", "tw_floor_div", "tw_floor_mod"})
+    EXPECT_NE(text.find(std::string(name) + "<long long>("), std::string::npos) << name;
+}
+
 /// An index that is not proved to lie inside its array is tested where it is read, and the launch learns which it was.
 TEST(EmitCuda, IndicesThatMayLieOutsideAreTested) {
   const std::string text = source_of(

@@ -103,8 +103,7 @@ __device__ __forceinline__ float tw_max(float a, float b) {
   return y;
 }
 __device__ __forceinline__ double tw_max(double a, double b) { return a != a ? a : b != b ? b : a < b ? b : a; }
-__device__ __forceinline__ int tw_max(int a, int b) { return a < b ? b : a; }
-__device__ __forceinline__ long long tw_max(long long a, long long b) { return a < b ? b : a; }
+template <class T> __device__ __forceinline__ T tw_max(T a, T b) { return a < b ? b : a; }
 )"},
       {"tw_min", {}, R"(// NaN propagates.
 __device__ __forceinline__ float tw_min(float a, float b) {
@@ -113,8 +112,7 @@ __device__ __forceinline__ float tw_min(float a, float b) {
   return y;
 }
 __device__ __forceinline__ double tw_min(double a, double b) { return a != a ? a : b != b ? b : b < a ? b : a; }
-__device__ __forceinline__ int tw_min(int a, int b) { return b < a ? b : a; }
-__device__ __forceinline__ long long tw_min(long long a, long long b) { return b < a ? b : a; }
+template <class T> __device__ __forceinline__ T tw_min(T a, T b) { return b < a ? b : a; }
 )"},
       {"tw_tanh",
        {"tw_max", "tw_min"},
@@ -135,19 +133,14 @@ __device__ __forceinline__ float tw_tanh(float x) {
   return tw_tanh(x, seen);
 }
 )"},
-      {"tw_floor_div", {}, R"(__device__ __forceinline__ int tw_floor_div(int a, int b) {
-  const int q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
-}
-__device__ __forceinline__ long long tw_floor_div(long long a, long long b) {
-  const long long q = a / b;
+      {"tw_floor_div", {}, R"(template <class T> __device__ __forceinline__ T tw_floor_div(T a, T b) {
+  const T q = a / b;
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 )"},
       {"tw_floor_mod",
        {"tw_floor_div"},
-       R"(__device__ __forceinline__ int tw_floor_mod(int a, int b) { return a - b * tw_floor_div(a, b); }
-__device__ __forceinline__ long long tw_floor_mod(long long a, long long b) { return a - b * tw_floor_div(a, b); }
+       R"(template <class T> __device__ __forceinline__ T tw_floor_mod(T a, T b) { return a - b * tw_floor_div(a, b); }
 )"},
       {"tw_sign",
        {},

@@ -37,12 +37,15 @@ CDialect make_dialect(int real_bits, int integer_bits, bool exact) {
   f[{Op::Abs, integer}] = integer_bits == 64 ? "llabs({0})" : "abs({0})";
   f[{Op::Pow, real}] = wide ? "pow({0}, {1})" : "powf({0}, {1})";
   for (CKind kind : {real, integer}) {
-    f[{Op::Max, kind}] = "tw_max({0}, {1})";
-    f[{Op::Min, kind}] = "tw_min({0}, {1})";
+    // Beside an integer of 64 bits a literal is an int, which fits no template that finds its type by itself.
+    const std::string type = kind == integer && integer_bits == 64 ? "<long long>" : "";
+    f[{Op::Max, kind}] = "tw_max" + type + "({0}, {1})";
+    f[{Op::Min, kind}] = "tw_min" + type + "({0}, {1})";
     f[{Op::Sign, kind}] = "tw_sign({0})";
+    if (kind == real) continue;
+    f[{Op::FloorDiv, kind}] = "tw_floor_div" + type + "({0}, {1})";
+    f[{Op::Mod, kind}] = "tw_floor_mod" + type + "({0}, {1})";
   }
-  f[{Op::FloorDiv, integer}] = "tw_floor_div({0}, {1})";
-  f[{Op::Mod, integer}] = "tw_floor_mod({0}, {1})";
   d.casts[DType::f16] = "tw_from_f16(tw_to_f16((float)({0})))";
   d.casts[DType::bf16] = "tw_from_bf16(tw_to_bf16((float)({0})))";
   d.casts[DType::f8e4m3] = "tw_from_f8e4m3(tw_to_f8e4m3((float)({0})))";

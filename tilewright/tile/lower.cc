@@ -395,8 +395,27 @@ Expr KernelBuilder::inner_reduction(Expr e, Expr condition) {
     }
     add_whole(s, axis.size.rational()->num());
   }
-  Expr reduced = simplify(reduce(e->reducer, bound, simplify(tiled_node(body, condition))));
-  return rewrite(reduced, [&](Expr x) { return x.is(Op::Reduce) ? at(reduction_tile(x)) : x; });
+  const Expr inside = simplify(tiled_node(body, condition));
+  const auto tiled_reduction = [&](Reducer r, Expr value) {
+    return rewrite(simplify(reduce(r, bound, value)),
+                   [&](Expr x) { return x.is(Op::Reduce) ? at(reduction_tile(x)) : x; });
+  };
+  if (e->reducer != Reducer::Argmax && e->reducer != Reducer::Argmin)
+    return tiled_reduction(e->reducer, inside);
+  // The first position of the best, among which NaN is before all; one is present (elaborate.h) unless there is none at all.
+  const Expr best = tiled_reduction(e->reducer == Reducer::Argmax ? Reducer::Max : Reducer::Min, inside);
+  const Expr is_best = logical_or(equal(inside, best), logical_not(less_equal(inside, Expr::infinity())));
+  const int64_t count = k_.axis(bound[0]).block;
+  if (count == 0) return Expr(-1);
+  return tiled_reduction(Reducer::Min, select(is_best, Expr(bound[0]), Expr(count)));
+}
+
+/// A least index where a condition holds, else a number: 32 bits hold it.
+static bool is_position(Expr reduction) {
+  const Expr v = reduction.arg(0);
+  const auto index = [](Expr x) { return x.is(Op::Symbol) && x->sym.kind() == SymbolKind::Index; };
+  return reduction->reducer == Reducer::Min && v.is(Op::Select) &&
+         (index(v.arg(1)) ? v.arg(2).number().has_value() : index(v.arg(2)) && v.arg(1).number());
 }
 
 Sym KernelBuilder::reduction_tile(Expr e) {
@@ -404,7 +423,7 @@ Sym KernelBuilder::reduction_tile(Expr e) {
   const size_t frame = frame_for(e), saved = std::exchange(current_, frame);
   DType dtype = real_;
   if (e->reducer == Reducer::Any || e->reducer == Reducer::All) dtype = DType::boolean;
-  if (e->reducer == Reducer::Argmax || e->reducer == Reducer::Argmin) dtype = DType::i32;
+  if (is_position(e)) dtype = DType::i32;
   const std::vector<Sym> axes = axes_in(e);
   std::vector<Piece> pieces;
   std::vector<Expr> others;
