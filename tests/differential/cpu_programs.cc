@@ -315,7 +315,8 @@ TEST(CpuPrograms, IndicesAlongShortAxes) {
       "axis t, c\naxis n = 8\ninput x[t, n] : {T}\ninput w[t, c] : {T}\ninput table[t, n] : {T}\n"
       "k[t] = argmax[n](x)\nl[t] = argmin[n](where(x > 0, x, inf))\nq[t] = argmax[n](where(x > 5, x, -inf))\n"
       "r[t] = argmax[n](where(x > 0, sqrt(-x), x))\ns[t] = argmax[n](0 * x)\n"
-      "y[t] = sum[c](w) * k + table[t, max(0, l[t])]\noutput y, k : i32, l : i32, q : i32, r : i32, s : i32\n",
+      "y[t] = sum[c](w) * k + table[t, max(0, l[t])]\noutput y, k : i32, l : i32, q : i32, r : i32, s : "
+      "i32\n",
       DType::f32, {{{"t", 0}, {"c", 3}}, {{"t", 50}, {"c", 70}}}, {.schedule = "", .slack = 4});
 }
 

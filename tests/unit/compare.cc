@@ -11,6 +11,13 @@ namespace {
 
 const double inf = INFINITY, nan_value = NAN;
 
+TEST(Compare, IntegersMayFallToEitherSideOfATie) {
+  EXPECT_FALSE(compare({44}, {43}, {44}, DType::i8).passed);
+  EXPECT_TRUE(compare({44}, {43}, {44}, DType::i8, {44}).passed);
+  EXPECT_TRUE(compare({43}, {43}, {44}, DType::i8, {44}).passed);
+  EXPECT_FALSE(compare({45}, {43}, {44}, DType::i8, {44}).passed);
+}
+
 TEST(Compare, SaysWhereTheToleranceIsLoose) {
   // The naive program is far off in one element, which sets the tolerance of all.
   std::vector<double> ref(64, 1.0), naive(64, 1.0);

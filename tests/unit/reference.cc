@@ -429,6 +429,25 @@ TEST(Reference, RoundingsNearATieTakeTheOtherNeighbour) {
   expect_near(c.all(2, Precision::ties), x, 0);
 }
 
+TEST(Reference, IntegersOfComputedRealsNearAStepTakeTheOtherNeighbour) {
+  Case c(
+      "axis i\ninput x[i] : f64\na[i] = round(2 * x)\nb[i] = floor(2 * x)\nd[i] = i32(2 * x)\ne[i] = "
+      "round(x)\n"
+      "output a, b, d, e\n");
+  const double near = 0x1p-20, far = 0x1p-10;
+  const std::vector<double> twice = {2.5 - near, 2.5 + near, 2.5 + far, -2.5 - near, 2,  3 - near,
+                                     3 + near,   -3 + near,  -3 - near, near,        inf};
+  std::vector<double> x;
+  for (double v : twice) x.push_back(v / 2);
+  c.input("x", {int64_t(x.size())}, x);
+  expect_near(c.all(0, Precision::ties), {3, 2, 3, -2, 2, 3, 3, -3, -3, 0, INFINITY}, 0);
+  expect_near(c.all(1, Precision::ties), {2, 2, 2, -3, 2, 3, 2, -4, -3, -1, INFINITY}, 0);
+  expect_near(c.all(2, Precision::ties), {2, 2, 2, -2, 2, 3, 2, -3, -2, 0, 2147483647}, 0);
+  std::vector<double> e;  // an element of an input is exact
+  for (double v : x) e.push_back(std::nearbyint(v));
+  expect_near(c.all(3, Precision::ties), e, 0);
+}
+
 TEST(Reference, NaiveRoundsOperandsOfContractionsToTheNarrowestDirectInput) {
   Case c(
       "axis j, e\ninput p[j] : f32\ninput V[j, e] : bf16\ny[e] = sum[j](exp(p) * V)\nz[e] = sum[j](exp(p) * "

@@ -25,13 +25,13 @@ struct Comparison {
 /// out, ref, naive: the same elements. max|out − ref| ≤ 2·max|naive − ref| + atol, atol = 2·max|(ref + 0.3 − 0.3) − ref| computed in `dtype` (the output's), at least
 /// |ref| times its unit roundoff twice; non-finite values must
 /// match in kind and place and leave the maxima; integer and boolean outputs must be equal. `ties`, of a program that rounds intermediates: ref with
-/// roundings near ties taken the other way (Precision::ties); then max|ties − ref| is added to the tolerance. `by_keys`, of integer outputs that are indices of a
+/// roundings near ties taken the other way (Precision::ties); then max|ties − ref| is added to the tolerance, and an integer may equal either. `by_keys`, of integer outputs that are indices of a
 /// ranked function: the indices in the order of what the function is increasing in; an element may equal either.
 Comparison compare(const std::vector<double>& out, const std::vector<double>& ref,
                    const std::vector<double>& naive, DType dtype, const std::vector<double>& ties = {},
                    const std::vector<double>& by_keys = {});
 
-/// Does the program round a real to less than f32 on the way to an output?
+/// Does the program round a real to less than f32, or make an integer of a computed one, on the way to an output?
 bool rounds_intermediates(const Program& p);
 
 /// A seeded sample of at most `count` distinct indices of an array: first, last, edges of tiles of the given steps along each axis, random.

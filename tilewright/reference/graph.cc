@@ -306,8 +306,26 @@ Expr Graph::round_beside_ties(Expr cast, const std::vector<Sym>& order) {
   return read(table.sym, {table.axes.begin(), table.axes.end()});
 }
 
+/// round(v), floor(v) or v cut to an integer: the other integer where v lies within 2^-18 (relative, but at least of 1) of where they
+/// step.
+static Expr step_beside(Expr e) {
+  const Expr v = e.arg(0), nearest = make(Op::Round, {v}),
+             size = make(Op::Max, {Expr(1), make(Op::Abs, {v})});
+  const Expr away = make(Op::Abs, {v - nearest}), reach = Expr::real(0x1p-18) * size;
+  if (e.is(Op::Round))
+    return select(less_equal(Expr::real(0.5) - reach, away), nearest + make(Op::Sign, {v - nearest}),
+                  nearest);
+  const Expr near = logical_and(less_equal(away, reach), logical_not(equal(v, nearest)));
+  if (e.is(Op::Floor)) return select(near, select(less_equal(v, nearest), nearest, nearest - Expr(1)), e);
+  const Expr toward = select(less_equal(make(Op::Abs, {v}), make(Op::Abs, {nearest})), nearest,
+                             nearest - make(Op::Sign, {nearest}));
+  return cast(e->dtype, select(logical_and(near, logical_not(equal(nearest, Expr(0)))), toward, v));
+}
+
 Expr Graph::lower(Expr e, const std::vector<Sym>& order) {
   return rewrite(e, [&](Expr x) -> Expr {
+    if (precision_ == Precision::ties && rounds_to_integer(program_, x) && kind(x.arg(0)) == Kind::real)
+      return step_beside(x);
     if (x.is(Op::Read)) return lower_read(x);
     if (precision_ == Precision::ties && x.is(Op::Cast) && is_narrow(x->dtype) &&
         kind(x.arg(0)) == Kind::real)

@@ -142,6 +142,13 @@ IntegerRange checked_range(const Input& input, const ArrayView& array, const Siz
 
 }  // namespace
 
+bool rounds_to_integer(const Program& p, Expr e) {
+  const bool steps = e.is(Op::Round) || e.is(Op::Floor) ||
+                     (e.is(Op::Cast) && !is_float(e->dtype) && e->dtype != DType::boolean);
+  if (!steps || e.arg(0).number() || is_integer(e.arg(0))) return false;
+  return !(e.arg(0).is(Op::Read) && p.input(e.arg(0)->sym));
+}
+
 struct Evaluator::Impl {
   Program program;  ///< elaborated
   Sizes sizes;

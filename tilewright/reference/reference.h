@@ -18,11 +18,14 @@ struct ArrayView {
 enum class Precision {
   f64,   ///< reference: all arithmetic in double; declared roundings (dtype on statement, cast) still round
   ties,  ///< as f64, but a declared rounding to less than f32 takes the other neighbour where a tie lies within 2^-18 of the value
-         ///< (relative): what a computation in f32, as right as this one, may find there
+         ///< (relative): what a computation in f32, as right as this one, may find there. So does a computed real that becomes an integer
   naive,  ///< statement by statement in f32, declared roundings, and operands of contractions (factors of a sum over an axis
   ///< of a product) rounded to the narrowest dtype of the inputs that are direct factors of that contraction; a sum over several
   ///< axes is taken as nested sums, the inner ones being operands
 };
+
+/// Does e make an integer of a real that is computed (round, floor, a cast)? Elements of inputs are exact.
+bool rounds_to_integer(const Program& p, Expr e);
 
 /// Evaluates any element of any definition on demand, with memoisation by statement rows; elements are computed as vectors along the
 /// innermost reduced axis. Written for sizes up to about 10^10 operations.
