@@ -75,6 +75,61 @@ std::optional<CommonScale> common_scale(const std::vector<Expr>& terms) {
   return common;
 }
 
+/// count·of: an integer without reads, and the rest of a product, whose sign is in the integer.
+struct Multiple {
+  Expr count, of;
+};
+
+std::optional<Multiple> integer_multiple(Expr term) {
+  if (!term.is(Op::Mul)) return {};
+  std::vector<Expr> count, of;
+  bool minus = false;
+  for (Expr f : term.args()) {
+    if (is_integer(f)) {
+      count.push_back(f);
+      continue;
+    }
+    auto [size, negative] = magnitude(f);
+    minus = minus != negative;
+    if (!size.is_constant(1)) of.push_back(size);
+  }
+  if (count.empty() || of.empty()) return {};
+  const Expr n = simplify(make(Op::Mul, count));
+  if (!tensors_read(n).empty()) return {};
+  return Multiple{minus ? simplify(-n) : n, simplify(make(Op::Mul, of))};
+}
+
+bool of_indices(Expr e) {
+  for (Sym s : free_symbols(e))
+    if (s.kind() == SymbolKind::Index) return true;
+  return false;
+}
+
+/// j·r − i·r as (j − i)·r: the difference of indices is exact, and that of two large products is not.
+std::vector<Expr> with_differences(const std::vector<Expr>& terms) {
+  std::vector<Expr> kept;
+  std::vector<std::pair<Expr, std::vector<Expr>>> groups;  // what is multiplied, and how often
+  std::map<Expr, size_t> group_of;
+  for (Expr t : terms) {
+    const std::optional<Multiple> m = integer_multiple(t);
+    if (!m) continue;
+    const auto [at, fresh] = group_of.emplace(m->of, groups.size());
+    if (fresh) groups.push_back({m->of, {}});
+    groups[at->second].second.push_back(m->count);
+  }
+  const auto joined = [&](Expr of) {
+    const std::vector<Expr>& counts = groups[group_of.at(of)].second;
+    return std::count_if(counts.begin(), counts.end(), of_indices) >= 2;
+  };
+  for (Expr t : terms) {
+    const std::optional<Multiple> m = integer_multiple(t);
+    if (!m || !joined(m->of)) kept.push_back(t);
+  }
+  for (const auto& [of, counts] : groups)
+    if (joined(of)) kept.push_back(make(Op::Mul, {simplify(make(Op::Add, counts)), of}));
+  return kept;
+}
+
 }  // namespace
 
 Expr MachineForm::operator()(Expr e, const std::vector<Sym>& domain) {
@@ -190,7 +245,8 @@ Expr MachineForm::product(Expr e) {
 Expr MachineForm::sum(const std::vector<Expr>& terms) {
   Expr total, constant;
   std::vector<Expr> minus;
-  std::vector<Expr> ordered = terms;  // sums kept together come first: they are not to be taken apart as text
+  std::vector<Expr> ordered =
+      with_differences(terms);  // sums kept together come first: they are not to be taken apart as text
   std::stable_partition(ordered.begin(), ordered.end(), [](Expr t) { return t.is(Op::Cast); });
   for (Expr t : ordered) {
     if (is_scalar(t)) {

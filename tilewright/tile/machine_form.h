@@ -16,6 +16,7 @@ namespace tilewright {
 ///  difference of large values is taken before it is scaled, and so is exact where they are close;
 ///  - else exp(Σ tᵢ) → exp2((Σ tᵢ)·log2 e) where some of the terms vary along fewer axes (they may be the maximum of the
 ///  others), and exp2(Σ (tᵢ·log2 e)), the factor folded into constants, where none does;
+///  - j·r − i·r → (j − i)·r: differences of indices are taken as integers, which are exact;
 ///  - numbers folded to one constant for each product; real subexpressions of sizes and params alone → host
 ///  scalars.
 /// Integer and boolean expressions keep their form.
