@@ -1,4 +1,5 @@
-// The tables of docs/derivation.md against what `derive` finds now, and the references of docs/papers.md against what there is.
+// The tables of docs/derivation.md and docs/targets.md against what the compiler finds now, the commands of docs/schedule.md, and references and links of all pages
+// against what there is.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include "tests/support/derived.h"
 #include "tilewright/derive/readable.h"
 #include "tilewright/driver/compiled.h"
+#include "tilewright/driver/kernel.h"
 
 namespace tilewright::testing::docs_pages_test {
 namespace {
@@ -207,7 +209,8 @@ std::vector<std::string> quoted(const std::string& text) {
 void references_hold(const std::string& page) {
   const std::string text = read(kRoot + "/docs/" + page);
   size_t links = 0, files = 0;
-  const std::regex link(R"(\]\(([^)#]+)[^)]*\))"), code("`[^`]*`");
+  const std::regex link(
+      "\\]\\(([\\w./-]+\\.[\\w./-]+)(#[^)]*)?\\)");  // code such as softmax[j](S) has no dot
   const std::string prose = std::regex_replace(text, code, "");
   for (std::sregex_iterator it(prose.begin(), prose.end(), link), end; it != end; ++it) {
     const std::string target = (*it)[1];
@@ -272,6 +275,124 @@ TEST(DocsPages, CommandsOfThePageOfPapersRun) {
     }
   }
   EXPECT_GE(run, 5u);
+}
+
+struct Column {
+  Target target;
+  const char* arch;
+};
+constexpr Column kColumns[] = {
+    {Target::Cpu, ""}, {Target::Cuda, "sm_80"}, {Target::Cuda, "sm_89"}, {Target::Cuda, "sm_90a"}};
+
+/// The mapped program of a text, or "refused"; its source is made too.
+std::string mapped(const std::string& text, const Column& column) {
+  try {
+    CompileOptions o;
+    o.target = column.target;
+    o.arch = column.arch;
+    const Compilation c =
+        analyse(parse_program(std::make_shared<SourceText>(SourceText{"case.tw", text})), o);
+    const MappedProgram m = lower_mapped(c, lower(c, c.plans.front().plan), o.target, LayoutClass::General);
+    lower_source(c, m);
+    return print(c.elaborated, m);
+  } catch (const UserError&) {
+    return "refused";
+  }
+}
+
+TEST(DocsTargets, ArraysAndRoundings) {
+  auto rows = table("targets.md", "## Arrays and roundings",
+                    "| dtype | `cpu` | `cuda`, sm_80 to sm_88 | `cuda`, sm_89 and later | `cuda`, sm_90a |");
+  EXPECT_EQ(rows.size(), 10u);
+  for (auto& row : rows) {
+    ASSERT_EQ(row.size(), 5u);
+    for (std::string& cell : row) std::erase(cell, '`');
+    const std::string& type = row[0];
+    const bool boolean = type == "bool";
+    for (size_t k = 0; k < 4; ++k) {
+      std::string does;
+      const auto add = [&](const char* what, const std::string& text) {
+        if (mapped(text, kColumns[k]) != "refused") does += (does.empty() ? "" : " ") + std::string(what);
+      };
+      add("load",
+          fmt::format("axis i, j\ninput x[i, j] : {}\ny[i] = sum[j](where(x == x, 0.5, 0))\noutput y\n",
+                      type));
+      add("store", fmt::format("axis i, j\ninput x[i, j] : f32\ny[i] = sum[j](x){}\noutput y : {}\n",
+                               boolean ? " > 0" : "", type));
+      if (!boolean)
+        add("round", fmt::format("axis i, j\ninput x[i, j] : f32\ny[i] = sum[j]({}(x))\noutput y\n", type));
+      EXPECT_EQ(row[k + 1], does.empty() ? "–" : does)
+          << type << " " << name(kColumns[k].target) << " " << kColumns[k].arch;
+    }
+  }
+}
+
+TEST(DocsTargets, Products) {
+  const std::vector<std::string> units = {
+      "fma", "bf16_", "mma.m16n8k8.tf32x3", "mma.m16n8k16.f16", "mma.m16n8k16.bf16", "wgmma"};
+  auto rows = table("targets.md", "## Products",
+                    "| dtype | `cpu` | `cuda`, sm_80 | `cuda`, sm_89 | `cuda`, sm_90a |");
+  EXPECT_EQ(rows.size(), 7u);
+  for (auto& row : rows) {
+    ASSERT_EQ(row.size(), 5u);
+    for (std::string& cell : row) std::erase(cell, '`');
+    for (size_t k = 0; k < 4; ++k) {
+      const std::string text =
+          mapped(fmt::format("axis i, j\naxis k = 64\ninput x[i, k] : {0}\ninput w[k, j] : {0}\n"
+                             "y[i, j] = sum[k](x * w)\noutput y\n",
+                             row[0]),
+                 kColumns[k]);
+      const std::string where = row[0] + " " + kColumns[k].arch;
+      bool any = false;
+      for (const std::string& unit : units) {
+        const bool said = (" " + row[k + 1] + " ").find(" " + unit + " ") != std::string::npos;
+        const bool used = text.find(" " + unit) != std::string::npos;
+        any = any || used;
+        EXPECT_TRUE(said || !used) << where << ": " << unit << " is used and not named\n" << text;
+        EXPECT_TRUE(used || !said || kColumns[k].target == Target::Cpu) << where << ": " << unit;
+      }
+      EXPECT_EQ(any, row[k + 1] != "–") << where << "\n" << text;
+    }
+  }
+}
+
+/// The commands of a page that stand in code with `examples/` in them.
+std::vector<std::string> commands_of(const std::string& page) {
+  std::vector<std::string> found;
+  const std::string text = read(kRoot + "/docs/" + page);
+  const std::regex command("`(tilewright [^`\n]*)`");
+  for (std::sregex_iterator it(text.begin(), text.end(), command), end; it != end; ++it)
+    if (it->str().find("examples/") != std::string::npos) found.push_back((*it)[1]);
+  return found;
+}
+
+TEST(DocsSchedule, EveryCommandRuns) {
+  const std::vector<std::string> commands = commands_of("schedule.md");
+  EXPECT_GE(commands.size(), 9u);
+  for (const std::string& command : commands) {
+    const CommandResult r =
+        run_program({"sh", "-c", command_path() + command.substr(std::string("tilewright").size())}, kRoot);
+    EXPECT_EQ(r.status, 0) << command << "\n" << r.err << r.out;
+  }
+}
+
+TEST(DocsLinks, LeadToFiles) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> pages;
+  for (const auto& entry : fs::directory_iterator(kRoot))
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  for (const char* folder :
+       {"docs", "examples", "tilewright", "tests", "cli", "python", "bench", "hardware", "scripts", "cmake"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot + "/" + folder))
+      if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  const std::regex link("\\]\\(([^)#:]+)(#[^)]*)?\\)");
+  size_t links = 0;
+  for (const fs::path& page : pages) {
+    const std::string text = read(page.string());
+    for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it, ++links)
+      EXPECT_TRUE(fs::exists(page.parent_path() / (*it)[1].str())) << page << ": " << it->str();
+  }
+  EXPECT_GT(links, 100u);
 }
 
 }  // namespace
