@@ -21,6 +21,7 @@ struct Kernel::Impl {
   std::unique_ptr<char[]> host_memory;  ///< of the workspace, grown as needed
   int64_t host_bytes = 0;
   std::unique_ptr<cuda::DeviceBuffer> device_memory;
+  bool repeatable = false;  ///< the last run succeeded, on a GPU
 
   /// Memory for the arrays between kernels, at a multiple of their alignment.
   char* workspace(int64_t bytes) {
@@ -124,6 +125,13 @@ const CompiledProgram& Kernel::compiled() const { return impl_->compiled; }
 
 void Kernel::report_failures() {
   for (Launcher& l : impl_->launchers) l.report_failures();
+}
+
+bool Kernel::repeat(void* stream) {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->repeatable) return false;
+  for (Launcher& l : impl_->launchers) l.repeat(stream);
+  return true;
 }
 
 Counts Kernel::counts() const {
@@ -274,12 +282,14 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
   if (on_host && impl_->integers) refuse_inexact_integers(p, bound.tensors, bound.sizes, params);
 
   std::lock_guard lock(impl_->mutex);
+  impl_->repeatable = false;
   if (!impl_->compiled.parted()) {
     impl_->launchers[0].run(bound, params, stream);
   } else {
     bind_scalars(p, {}, bound.sizes, params);  // params that no kernel reads are checked too
     impl_->run_parts(bound, params, stream);
   }
+  impl_->repeatable = !on_host;
   for (const Output& o : p.outputs)
     if (const auto value = on_host ? beyond(bound.tensors.at(o.sym), exact_integer - 1) : std::nullopt)
       throw UserError(o.span,

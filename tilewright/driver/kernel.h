@@ -98,6 +98,9 @@ class Kernel {
   void run(const std::map<std::string, Tensor>& inputs, const std::map<std::string, double>& params,
            const std::map<std::string, Tensor>& outputs, const std::map<std::string, int64_t>& sizes = {},
            void* stream = nullptr);
+  /// On a GPU: the last run once more, with its arrays, sizes and params, for callers that know them to be the same; a few microseconds of host time. False, and nothing is
+  /// launched, on other targets and where the last run failed or there was none. UserError as report_failures().
+  bool repeat(void* stream);
   /// Counts of the last run on Target::Interp, summed over the kernels (peaks: the largest).
   Counts counts() const;
   /// The plan and layout class the last run used, as text; of several kernels a line for each.

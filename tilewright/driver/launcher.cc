@@ -91,6 +91,18 @@ struct Launcher::Impl {
   Sizes checked_sizes;
   Counts counts;
   std::string last_plan;
+  struct Launch {
+    void* function;
+    int64_t blocks, local_bytes;
+    int threads;
+    std::vector<cuda::EncodedMap> maps;
+    std::vector<int64_t> words;
+    bool early;
+    void go(void* stream) const {
+      cuda::launch(function, blocks, threads, local_bytes, maps, words, stream, early);
+    }
+  };
+  std::vector<Launch> launched;  ///< on a GPU, by the last run
 
   Impl(Compilation& c, const CompileOptions& o) : compilation(c), options(o) {}
 
@@ -234,6 +246,7 @@ struct Launcher::Impl {
             Span{},
             fmt::format("size({}) is {}, and indices along an axis are 32-bit on a GPU", size.name(), length),
             "keep each axis under 2147479552, or use --target cpu");
+    launched.clear();
     cuda::use_device(options.device);
     if (!dummy) dummy = std::make_unique<cuda::DeviceBuffer>(1024);
     report_failures();  // of an earlier launch
@@ -265,9 +278,16 @@ struct Launcher::Impl {
       }
       std::vector<cuda::EncodedMap> maps;
       for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
-      cuda::launch(v.functions[k], blocks, kernel.threads(), kernel.local_bytes(), maps, words_of(kernel, b),
-                   stream, v.early);
+      launched.push_back({v.functions[k], blocks, kernel.local_bytes(), int(kernel.threads()),
+                          std::move(maps), words_of(kernel, b), v.early});
+      launched.back().go(stream);
     }
+  }
+
+  void repeat(void* stream) {
+    cuda::use_device(options.device);
+    report_failures();
+    for (const Launch& l : launched) l.go(stream);
   }
 
   void report_failures() {
@@ -392,6 +412,7 @@ struct Launcher::Impl {
 Launcher::Launcher(Compilation& c, const CompileOptions& o) : impl_(std::make_unique<Impl>(c, o)) {}
 Launcher::~Launcher() = default;
 Launcher::Launcher(Launcher&&) noexcept = default;
+void Launcher::repeat(void* stream) { impl_->repeat(stream); }
 void Launcher::report_failures() { impl_->report_failures(); }
 const Counts& Launcher::counts() const { return impl_->counts; }
 const std::string& Launcher::last_plan() const { return impl_->last_plan; }

@@ -21,6 +21,8 @@ class Launcher {
   Launcher(Launcher&&) noexcept;
   /// `bound` holds the sizes of the kernel's axes and every input and output, by symbol; `params` those of its program, by name.
   void run(Bound& bound, const std::map<std::string, double>& params, void* stream);
+  /// On a GPU, after a run that succeeded: launches on `stream` what that run launched.
+  void repeat(void* stream);
   /// What has to be compiled before `bound` can run on a CPU, if anything has: kernels of one program are compiled side by side.
   std::optional<CpuSource> missing(const Bound& bound);
   /// On a GPU: UserError where a kernel that has ended found an index outside of its array. The next run looks too; nothing waits for the device.

@@ -18,7 +18,7 @@ struct ArrayView {
 enum class Precision {
   f64,   ///< reference: all arithmetic in double; declared roundings (dtype on statement, cast) still round
   ties,  ///< as f64, but a declared rounding to less than f32 takes the other neighbour where a tie lies within 2^-18 of the value
-         ///< (relative): what a computation in f32, as right as this one, may find there. So does a computed real that becomes an integer
+  ///< (relative): what a computation in f32, as right as this one, may find there. So does a computed real that becomes an integer
   naive,  ///< statement by statement in f32, declared roundings, and operands of contractions (factors of a sum over an axis
   ///< of a product) rounded to the narrowest dtype of the inputs that are direct factors of that contraction; a sum over several
   ///< axes is taken as nested sums, the inner ones being operands

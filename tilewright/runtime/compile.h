@@ -47,10 +47,10 @@ class CpuModule {
 };
 
 /// NVRTC: source -> cubin (`--gpu-architecture=sm_90a -default-device`), cached. UserError when NVRTC is not found. `log` receives ptxas warnings when not null;
-/// the warnings C7510 and C7512–C7514 (unsafe wgmma) are errors (InternalError).
+/// the warnings C7510, C7513 and C7514 (unsafe wgmma) are errors (InternalError).
 std::vector<char> compile_cuda(const std::string& source, const std::string& arch,
                                std::string* log = nullptr);
-/// Whether ptxas let products wait for one another since registers are too few (warning C7511 in the log of compile_cuda): right, but slow.
+/// Whether ptxas let products wait for one another since registers are too few (warnings C7511 and C7512 in the log of compile_cuda): right, but slow.
 bool products_serialized(const std::string& log);
 
 }  // namespace tilewright
