@@ -409,6 +409,22 @@ TEST(States, ProductsAnyAll) {
   expect_all_passed(x);
 }
 
+TEST(States, AConditionOnAResultCountsNoElements) {
+  // Where a wholly masked row has no weights, no page of it is looked up: `l != 0` decides for the row, and the state needs no count beside l.
+  Derived x = derived(
+      "program p\naxis b, p, v, d\naxis j = 4 * size(p)\naxis t = 4\ninput S[b, j] : f32\ninput V[v, t, d] : f32\n"
+      "input page[b, p] : i64 range(0, size(v))\ninput len[b] : i64 range(0, size(j) + 1)\n"
+      "C[b, j] = where(j < len[b], S, -inf)\n"
+      "O[b, d] = sum[j](softmax[j](C) * V[page[b, j // 4], j % 4, d])\noutput O : f32\n",
+      "j");
+  const State& s = x.state();
+  ASSERT_EQ(s.components.size(), 2u);
+  for (const Component& c : s.components) EXPECT_TRUE(depends_on(c.present, x.d.cascade.axis));
+  EXPECT_EQ(s.components[0].present, s.components[1].present);
+  EXPECT_EQ(s.components[0].present, s.points.at(0).present);
+  expect_all_passed(x);
+}
+
 TEST(States, AnOutputThatNeedsNoResultStaysInPassOne) {
   Derived x = derived(
       "axis i, j, e\ninput S[i, j] : f32\ninput V[j, e] : f32\nZ[i, j] = S * 2\nP[i, j] = softmax[j](Z)\n"

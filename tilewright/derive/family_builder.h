@@ -106,6 +106,8 @@ class FamilyBuilder {
   bool gives(double want, Expr e, const Reduction& r);
   /// Does `e` read a point or a component, or the length of the streamed axis?
   bool holds_state(Expr e);
+  /// Does `e` read a result of this pass?
+  bool reads_results(Expr e);
   Expr finish(size_t k);
   int component_late(const FamilyKey& k);
   Expr size_of_axis() const { return size_of(axis_); }

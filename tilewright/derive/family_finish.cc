@@ -182,18 +182,33 @@ Expr FamilyBuilder::finish(size_t k) {
     const Axis& a = program_.axis(axis_);
     if (a.baked() && *a.size.number() > 0) return e;
   }
-  if (gives(*identity(w.r.reducer).number(), finished(e), w.r)) return e;
+  const Expr identity = tilewright::identity(w.r.reducer);
+  // A condition on results of this pass decides for all elements together: the state counts those that may be present without it.
+  Reduction own = w.r;
+  own.present = truth();
+  Expr together = truth();
+  for (Expr c : w.r.present.is(Op::And) ? w.r.present.args() : std::vector<Expr>{w.r.present}) {
+    Expr& part = depends_on(c, axis_) || !reads_results(c) ? own.present : together;
+    part = conjunction(part, c);
+  }
+  if (!is_true(together)) e = simplify(select(together, e, identity));
+  if (gives(*identity.number(), finished(e), own)) return e;
   auto contexts = contexts_(w.r.result);
   // A condition that holds nothing of the state, such as one on an index, does not know whether anything was present.
   auto covered = [&](Expr condition) {
     const Expr known = finished(condition);
-    return !condition.number() && holds_state(known) && gives(0, known, w.r);
+    return !condition.number() && holds_state(known) && gives(0, known, own);
   };
   if (!contexts.empty() && std::all_of(contexts.begin(), contexts.end(), covered)) return e;
-  Expr none = is_true(w.r.present)
+  Expr none = is_true(own.present)
                   ? equal(Expr(axis_.size()), 0)
-                  : equal(read_component(component_late({Reducer::Sum, 1, w.r.present, {}, -1, -1, {}})), 0);
-  return simplify(select(none, identity(w.r.reducer), e));
+                  : equal(read_component(component_late({Reducer::Sum, 1, own.present, {}, -1, -1, {}})), 0);
+  return simplify(select(none, identity, e));
+}
+
+bool FamilyBuilder::reads_results(Expr e) {
+  const std::vector<Sym> reads = tensors_read(e);
+  return std::any_of(reads.begin(), reads.end(), [&](Sym s) { return work_of(s).has_value(); });
 }
 
 int FamilyBuilder::component_late(const FamilyKey& k) {
