@@ -61,7 +61,6 @@ CompileOptions options_on(const MachineFile& machine, const MachineChoice& choic
   Options with_target = o;
   with_target.target = name(target);
   CompileOptions c = compile_options(with_target, p);
-  c.host_steps = !machine.gpu;  // the arrays of a GPU lie on the device
   if (machine.gpu && !choice.machine.empty()) c.arch = machine.arch;
   // Interpreters take the plans of any target, but a price on a GPU is one of a GPU's plans.
   if (machine.gpu && is_plan_file(c.schedule))

@@ -87,7 +87,6 @@ void add_search(CLI::App& app, int& status) {
     std::map<std::string, int64_t> given;
     const Program p = load(o->program, given);
     CompileOptions options = compile_options(o->program, p);
-    options.host_steps = cpu;
     if (!o->machine.empty()) options.arch = machine.arch;
     const CompiledProgram c = compile_program(p, options);
     const Sizes sizes = all_sizes(c, given);

@@ -1,4 +1,5 @@
-// The host step of masks that read arrays, against every element: what it skips is absent, what it calls plain is present.
+// The step that bounds masks which read arrays, against every element: what it skips is absent, what it calls plain is present. The step of a GPU, run thread by
+// thread on the host, finds the same.
 #include "tilewright/tile/chunk_table.h"
 
 #include <fmt/format.h>
@@ -6,8 +7,14 @@
 
 #include <random>
 
+#include "tests/support/emulated_cuda.h"
+#include "tilewright/driver/launch.h"
 #include "tilewright/driver/session.h"
+#include "tilewright/emit/cuda_chunks.h"
+#include "tilewright/emit/emit.h"
 #include "tilewright/expr/simplify.h"
+#include "tilewright/map/sm90/context.h"
+#include "tilewright/runtime/compile.h"
 
 namespace tilewright::chunk_tables_test {
 namespace {
@@ -76,6 +83,28 @@ std::vector<Mask> masks() {
        [](const Lists& v, int64_t, int64_t i, int64_t j, int64_t, int64_t nj) {
          return v[0][size_t(i * nj + j)] != 0;
        }},
+      {"input a[b, j] : i32 range(0, 9)\ninput c[i] : i32 range(0, 4)\n",
+       "max(a[b, j], 2) * c[i] - abs(j - 3 * i) % 5 < where(c[i] == 1, j // 4, 6) or min(c[i], 1) == a[b, c[i] % max(size(j), 1)]",
+       [](std::mt19937& gen, int64_t ni, int64_t nj) {
+         return Lists{random_list(gen, batches * nj, 9, true), random_list(gen, ni, 4, true)};
+       },
+       [](const Lists& v, int64_t b, int64_t i, int64_t j, int64_t, int64_t nj) {
+         const int64_t a = v[0][size_t(b * nj + j)], c = v[1][size_t(i)];
+         return std::max<int64_t>(a, 2) * c - std::abs(j - 3 * i) % 5 < (c == 1 ? j / 4 : 6) ||
+                std::min<int64_t>(c, 1) == v[0][size_t(b * nj + c % nj)];
+       }},
+      {"input a[b] : i64 range(0, size(j) + 1)\ninput c[(i j)] : bool\n", "j < a[b] and not c",
+       [](std::mt19937& gen, int64_t ni, int64_t nj) {
+         // 64-bit integers as pairs, bools four to a word.
+         Lists lists{{}, std::vector<int32_t>(size_t(ni * nj + 3) / 4)};
+         for (int64_t b = 0; b < batches; ++b) lists[0].insert(lists[0].end(), {int32_t(gen() % uint32_t(nj + 1)), 0});
+         auto* flags = reinterpret_cast<unsigned char*>(lists[1].data());
+         for (int64_t k = 0; k < ni * nj; ++k) flags[k] = k / 50 % 2 == 0;
+         return lists;
+       },
+       [](const Lists& v, int64_t b, int64_t i, int64_t j, int64_t, int64_t nj) {
+         return j < v[0][size_t(2 * b)] && !reinterpret_cast<const unsigned char*>(v[1].data())[i * nj + j];
+       }},
   };
 }
 
@@ -100,13 +129,58 @@ Compiled compile(const Mask& m, const std::string& schedule) {
   return c;
 }
 
+/// The steps of a GPU in one source, each with an entry of its own: `steps` belong to the kernels in the order of `compiled`.
+std::shared_ptr<CpuModule> emulated(const std::vector<Compiled>& compiled, std::vector<ChunkStep>& steps) {
+  cuda_text::Helpers helpers;
+  std::string kernels;
+  for (const Compiled& c : compiled) {
+    MappedProgram m;
+    m.workspaces = c.tiles.workspaces;
+    ChunkStep step = hopper::chunk_steps(c.compilation.elaborated, c.tiles).front();
+    step.name = fmt::format("step{}", steps.size());
+    kernels += cuda_text::chunk_step(c.compilation.elaborated, m, step, helpers);
+    kernels += fmt::format(
+        "extern \"C\" void run_{0}(const long long* words, long long begin, long long end) {{\n"
+        "  emulated_run([&] {{ {0}(*(const {0}_words*)words); }}, begin, end);\n}}\n",
+        step_symbol(step));
+    steps.push_back(std::move(step));
+  }
+  return CpuModule::load(testing::emulated_cuda + helpers.text() + kernels, "");
+}
+
+/// The table as the step of a GPU fills it.
+std::vector<int64_t> rows_by_step(const CpuModule& module, const Compiled& c, const ChunkStep& step,
+                                  const Sizes& sizes, const std::map<std::string, ArrayView>& views) {
+  Bound b;
+  b.sizes = sizes;
+  std::vector<int64_t> rows(size_t(rows_of(step.table, sizes)) * 4);
+  b.tensors[step.table.table].data = rows.data();
+  for (const Input& in : c.compilation.elaborated.inputs) {
+    Tensor& t = b.tensors[in.sym];
+    t.data = const_cast<void*>(views.at(in.sym.name()).data);
+    t.shape = views.at(in.sym.name()).shape;
+    t.strides = row_major(t.shape);
+  }
+  const std::vector<int64_t> words = words_of(step.arguments, b);
+  module.entry("run_" + step_symbol(step))(words.data(), 0, int64_t(rows.size() / 4));
+  return rows;
+}
+
 TEST(ChunkTables, KeepEveryPresentElementAndTestEveryAbsentOne) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 gen(seed);
-  for (const char* schedule : {"group b=1, i=16; stream j=8", "group b=1, i=1; stream j=4; split j=12"})
+  std::vector<Compiled> compiled;
+  std::vector<ChunkStep> steps;
+  const char* const schedules[] = {"group b=1, i=16; stream j=8", "group b=1, i=1; stream j=4; split j=12"};
+  for (const char* schedule : schedules)
+    for (const Mask& m : masks()) compiled.push_back(compile(m, schedule));
+  const auto module = emulated(compiled, steps);
+  size_t number = 0;
+  for ([[maybe_unused]] const char* schedule : schedules)
     for (const Mask& m : masks()) {
-      const Compiled c = compile(m, schedule);
+      const size_t own = number++;
+      const Compiled& c = compiled[own];
       const TileKernel& k = c.tiles.kernels.front();
       ASSERT_EQ(k.chunk_tables.size(), 1u) << m.condition;
       const ChunkTable& table = k.chunk_tables[0];
@@ -129,7 +203,12 @@ TEST(ChunkTables, KeepEveryPresentElementAndTestEveryAbsentOne) {
                                   {}};
         }
         const auto inputs = interpreter::bind_inputs(c.compilation.elaborated, sizes, views);
-        const std::vector<int64_t> rows = chunk_rows(table, {}, sizes, inputs);
+        std::map<Sym, double> scalars;
+        for (const auto& [size, n] : sizes) scalars[size] = double(n);
+        const std::vector<int64_t> rows = chunk_rows(table, scalars, sizes, inputs);
+        if (ni > 0 && nj > 0) {
+          EXPECT_EQ(rows_by_step(*module, c, steps[own], sizes, views), rows) << m.condition << ", i=" << ni << ", j=" << nj;
+        }
         const int64_t chunk = table.stream.block, split = c.compilation.plans.back().plan.split;
         const int64_t length = split > 0 ? split : nj;
         size_t row = 0;

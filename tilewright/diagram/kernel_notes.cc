@@ -54,7 +54,7 @@ std::vector<std::string> kernel_notes(const Program& p, const Derivation& d, con
   if (cut_by_mask) notes.push_back("masks are tested in the chunks that they cut");
   for (const ChunkTable& c : k.chunk_tables)
     notes.push_back(
-        fmt::format("a host step finds the chunks of {} where {}", c.stream.index.name(), text.of(c.some)));
+        fmt::format("a {} step finds the chunks of {} where {}", name(t.plan.bounds), c.stream.index.name(), text.of(c.some)));
   for (const HostScalar& s : t.scalars)
     notes.push_back(fmt::format("{} = {}", s.sym.name(), text.of(s.value)));
   // The state, as it was derived, of what this kernel holds.

@@ -40,7 +40,7 @@ struct CompileOptions {
   std::string arch;  ///< of the GPU that kernels are made for (gpu_machine); empty: as arch_of() finds
   Target mapping = Target::Cuda;  ///< InterpMapped: whose mapping runs (Cuda or Cpu)
   Sym stream;                     ///< streamed axis; null: the first candidate
-  bool host_steps = true;         ///< may the host look at arrays before a launch? (never for Target::Cuda)
+  bool host_steps = true;         ///< of kernels for a CPU: may the host look at arrays before a launch?
   /// Kernels are there to run: what this build made and proved before of the same program is taken from the cache, without the choices that
   /// led to it, built tiles and State.checks.
   bool recall = false;

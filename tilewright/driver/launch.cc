@@ -128,10 +128,17 @@ void throw_failed_check(int64_t error_word, const Program& p, const MappedProgra
   throw index_outside(p, check.tensor, check.axis, failed->index, sizes.at(check.axis.size()));
 }
 
-std::vector<int64_t> words_of(const MappedKernel& k, const Bound& b) {
+int64_t rows_of(const ChunkTable& table, const Sizes& sizes) {
+  int64_t rows = 1;
+  for (const KernelAxis& a : table.rows)
+    rows *= std::max<int64_t>(1, (sizes.at(a.index.size()) + a.block - 1) / a.block);
+  return rows;
+}
+
+std::vector<int64_t> words_of(const std::vector<Argument>& arguments, const Bound& b) {
   std::vector<int64_t> words;
-  words.reserve(k.arguments.size());
-  for (const Argument& a : k.arguments) {
+  words.reserve(arguments.size());
+  for (const Argument& a : arguments) {
     int64_t word = 0;
     switch (a.kind) {
       case Argument::Kind::Pointer: word = reinterpret_cast<int64_t>(b.tensors.at(a.sym).data); break;

@@ -33,7 +33,10 @@ int64_t blocks_of(const MappedKernel& k, const Sizes& sizes);
 /// Throws what an error word says, if it says anything: UserError at the read, with the index, the axis and its size.
 void throw_failed_check(int64_t error_word, const Program& p, const MappedProgram& m, const Sizes& sizes);
 
+/// Rows of the table that a step fills: one at least along every axis.
+int64_t rows_of(const ChunkTable& table, const Sizes& sizes);
+
 /// The 8-byte words of a kernel's arguments.
-std::vector<int64_t> words_of(const MappedKernel& k, const Bound& b);
+std::vector<int64_t> words_of(const std::vector<Argument>& arguments, const Bound& b);
 
 }  // namespace tilewright

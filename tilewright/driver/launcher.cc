@@ -26,6 +26,7 @@ struct Variant {
   std::shared_ptr<CpuModule> cpu;
   std::unique_ptr<cuda::Module> gpu;
   std::vector<void*> functions;  ///< one for each kernel
+  std::vector<void*> steps;      ///< one for each chunk table that the GPU fills
   int64_t multiprocessors = 1;   ///< of the GPU
   bool serialized = false;       ///< a kernel's products wait for one another: too few registers
   bool early = false;            ///< its kernels may start before those in front have ended
@@ -218,6 +219,7 @@ struct Launcher::Impl {
       v.serialized = products_serialized(log);
       for (const MappedKernel& k : v.mapped.kernels)
         v.functions.push_back(v.gpu->function(kernel_symbol(k), k.local_bytes()));
+      for (const ChunkStep& s : v.mapped.chunk_steps) v.steps.push_back(v.gpu->function(step_symbol(s), 0));
     }
   }
 
@@ -264,6 +266,11 @@ struct Launcher::Impl {
       }
       return v.work[k]->data();
     });
+    for (size_t k = 0; k < v.mapped.chunk_steps.size(); ++k) {
+      const ChunkStep& step = v.mapped.chunk_steps[k];
+      cuda::launch(v.steps[k], rows_of(step.table, b.sizes), step.threads, 0, {}, words_of(step.arguments, b),
+                   stream, v.early);
+    }
     for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
       const MappedKernel& kernel = v.mapped.kernels[k];
       int64_t blocks = blocks_of(kernel, b.sizes);
@@ -279,7 +286,7 @@ struct Launcher::Impl {
       std::vector<cuda::EncodedMap> maps;
       for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
       launched.push_back({v.functions[k], blocks, kernel.local_bytes(), int(kernel.threads()),
-                          std::move(maps), words_of(kernel, b), v.early});
+                          std::move(maps), words_of(kernel.arguments, b), v.early});
       launched.back().go(stream);
     }
   }
@@ -330,7 +337,7 @@ struct Launcher::Impl {
       int64_t elements = 1;
       for (Sym a : w.axes) {
         t.shape.push_back(b.sizes.at(a.size()));
-        elements *= t.shape.back();
+        elements *= std::max<int64_t>(1, t.shape.back());  // grids have a block along an empty axis
       }
       t.strides = row_major(t.shape);
       t.data = allocate(k, std::max<int64_t>(16, elements * bytes(w.dtype)));
@@ -367,7 +374,7 @@ struct Launcher::Impl {
         CpuModule::Entry entry;
         const int64_t* words;
       };
-      const std::vector<int64_t> words = words_of(v.mapped.kernels[k], b);
+      const std::vector<int64_t> words = words_of(v.mapped.kernels[k].arguments, b);
       Context context{reinterpret_cast<CpuModule::Entry>(v.functions[k]), words.data()};
       parallel_for(
           blocks_of(v.mapped.kernels[k], b.sizes), 1, options.threads,

@@ -161,10 +161,11 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
                   [&] { return default_plans(c.elaborated, c.derivation, plan_target(o), c.gpu); });
   TW_CHECK(!c.plans.empty(), "no default plan");
   if (brief) c.plans = {c.plans[nominal_plan(c.elaborated, plan_target(o), c.plans)]};
-  const bool host_steps = o.host_steps && o.target != Target::Cuda;
+  const bool on_gpu = plan_target(o) == Target::Cuda;
+  const BoundsBy found = on_gpu ? BoundsBy::Device : o.host_steps ? BoundsBy::Host : BoundsBy::Tested;
   if (masks_read_arrays(c.derivation))
     for (GuardedPlan& g : c.plans)
-      if (!g.plan.resident) g.plan.bounds = host_steps ? BoundsBy::Host : BoundsBy::Tested;
+      if (!g.plan.resident) g.plan.bounds = found;
   if (clauses == nullptr) {
     if (plan_target(o) == Target::Cpu) fit_task(c);
     offer_resident(c, o);
@@ -172,14 +173,18 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
   if (clauses != nullptr) {
     c.plans = timed("schedule", &c.times,
                     [&] { return parse_plans(c.elaborated, c.derivation, *clauses, c.plans.back().plan); });
-    for (const GuardedPlan& g : c.plans)
-      if (g.plan.bounds == BoundsBy::Host && !host_steps)
+    for (const GuardedPlan& g : c.plans) {
+      if (g.plan.bounds == BoundsBy::Host && o.target == Target::Cuda)
+        throw UserError(Span{}, "bounds host: the arrays that the mask reads lie on the device",
+                        "write `bounds device` or `bounds tested`");
+      if (g.plan.bounds == BoundsBy::Device && !on_gpu)
+        throw UserError(Span{}, "bounds device: the kernels run on the host",
+                        o.host_steps ? "write `bounds host` or `bounds tested`" : "write `bounds tested`");
+      if (g.plan.bounds == BoundsBy::Host && !on_gpu && !o.host_steps)
         throw UserError(Span{},
-                        fmt::format("bounds host: {}",
-                                    o.target == Target::Cuda
-                                        ? "the arrays that the mask reads lie on the device"
-                                        : "a library has no step that looks at arrays before its kernel"),
+                        "bounds host: a library has no step that looks at arrays before its kernel",
                         "write `bounds tested`");
+    }
     for (const GuardedPlan& g : c.plans)
       if (g.plan.grid == GridBy::Persistent && (plan_target(o) == Target::Cpu || c.gpu.arch != sm90().arch))
         throw UserError(

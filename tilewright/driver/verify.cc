@@ -91,7 +91,6 @@ class Verifier {
       refused_ = e.diagnostics()[0].what;
       CompileOptions interpreted = o_;
       interpreted.target = Target::Interp;
-      interpreted.host_steps = false;
       kernel_ = std::make_shared<Kernel>(p_, interpreted);
     }
   }
@@ -196,9 +195,9 @@ class Verifier {
   void compare(const Modelled& m, const Sizes& sizes, const Counts& c) {
     const Cost& f = m.model.exact;
     const Integers here = values(m, sizes);
-    // Where a host step finds the chunks of a block, the formulas of the plan that visits every chunk are a bound.
+    // Where a step in front finds the chunks of a block, the formulas of the plan that visits every chunk are a bound.
     std::optional<Modelled> every;
-    if (m.plan.bounds == BoundsBy::Host) {
+    if (m.plan.bounds == BoundsBy::Host || m.plan.bounds == BoundsBy::Device) {
       every.emplace();
       every->kernel = m.kernel;
       every->plan = m.plan;

@@ -8,6 +8,8 @@
 
 namespace tilewright {
 
+std::string step_symbol(const ChunkStep& s) { return c_function(s.name); }
+
 std::string kernel_symbol(const MappedKernel& k) {
   const std::string name = c_function(k.name);
   const bool used = cpp_prelude_names().count(name) || name.rfind("tw_", 0) == 0 || name == "TensorMap";

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "tilewright/emit/cuda_chunks.h"
 #include "tilewright/emit/cuda_kernel.h"
 #include "tilewright/emit/emit.h"
 #include "tilewright/map/placement.h"
@@ -12,6 +13,7 @@ std::string emit_cuda(const Program& elaborated, const MappedProgram& m) {
     TW_CHECK(false, "a misplaced program is printed: " + faults[0]);
   cuda_text::Helpers helpers;
   std::string kernels;
+  for (const ChunkStep& s : m.chunk_steps) kernels += "\n" + cuda_text::chunk_step(elaborated, m, s, helpers);
   for (const MappedKernel& k : m.kernels) {
     cuda_text::CudaKernel kernel(elaborated, m, k, helpers);
     kernels += "\n" + kernel.text();

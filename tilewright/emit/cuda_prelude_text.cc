@@ -235,6 +235,181 @@ __device__ __forceinline__ void tw_prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 )"},
+      {"tw_chunks",
+       {"tw_grid", "tw_infinity64"},
+       R"(// Values between lo and hi, both included; conditions are 0 or 1.
+struct tw_span {
+  double lo, hi;
+};
+__device__ __forceinline__ tw_span tw_one(double x) { return {x, x}; }
+__device__ __forceinline__ tw_span tw_anything() { return {-tw_infinity64(), tw_infinity64()}; }
+__device__ __forceinline__ tw_span tw_condition(tw_span a) { return a.lo >= 0 && a.hi <= 1 ? a : tw_span{0, 1}; }
+__device__ __forceinline__ tw_span tw_span_less(tw_span a, tw_span b) { return {double(a.hi < b.lo), double(a.lo < b.hi)}; }
+__device__ __forceinline__ tw_span tw_span_less_equal(tw_span a, tw_span b) { return {double(a.hi <= b.lo), double(a.lo <= b.hi)}; }
+__device__ __forceinline__ tw_span tw_span_equal(tw_span a, tw_span b) {
+  if (a.hi < b.lo || b.hi < a.lo) return {0, 0};
+  return {double(a.lo == a.hi && b.lo == b.hi), 1};
+}
+__device__ __forceinline__ tw_span tw_span_not(tw_span a) { return {1 - a.hi, 1 - a.lo}; }
+__device__ __forceinline__ tw_span tw_span_and(tw_span a, tw_span b) { return {fmin(a.lo, b.lo), fmin(a.hi, b.hi)}; }
+__device__ __forceinline__ tw_span tw_span_or(tw_span a, tw_span b) { return {fmax(a.lo, b.lo), fmax(a.hi, b.hi)}; }
+__device__ __forceinline__ tw_span tw_span_select(tw_span c, tw_span a, tw_span b) {
+  return c.lo == 1 ? a : c.hi == 0 ? b : tw_span{fmin(a.lo, b.lo), fmax(a.hi, b.hi)};
+}
+__device__ __forceinline__ bool tw_known(tw_span a) { return a.lo > -tw_infinity64() && a.hi < tw_infinity64(); }
+__device__ __forceinline__ tw_span tw_span_add(tw_span a, tw_span b) {
+  return tw_known(a) && tw_known(b) ? tw_span{a.lo + b.lo, a.hi + b.hi} : tw_anything();
+}
+__device__ __forceinline__ tw_span tw_span_subtract(tw_span a, tw_span b) {
+  return tw_known(a) && tw_known(b) ? tw_span{a.lo - b.hi, a.hi - b.lo} : tw_anything();
+}
+__device__ __forceinline__ tw_span tw_span_multiply(tw_span a, tw_span b) {
+  if (!tw_known(a) || !tw_known(b)) return tw_anything();
+  const double w = a.lo * b.lo, x = a.lo * b.hi, y = a.hi * b.lo, z = a.hi * b.hi;
+  return {fmin(fmin(w, x), fmin(y, z)), fmax(fmax(w, x), fmax(y, z))};
+}
+__device__ __forceinline__ tw_span tw_span_max(tw_span a, tw_span b) {
+  return tw_known(a) && tw_known(b) ? tw_span{fmax(a.lo, b.lo), fmax(a.hi, b.hi)} : tw_anything();
+}
+__device__ __forceinline__ tw_span tw_span_min(tw_span a, tw_span b) {
+  return tw_known(a) && tw_known(b) ? tw_span{fmin(a.lo, b.lo), fmin(a.hi, b.hi)} : tw_anything();
+}
+__device__ __forceinline__ tw_span tw_span_abs(tw_span a) {
+  if (!tw_known(a)) return tw_anything();
+  return {a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, fmax(-a.lo, a.hi)};
+}
+__device__ __forceinline__ tw_span tw_span_floor_divide(tw_span a, tw_span b) {
+  if (!tw_known(a) || b.lo != b.hi || !(b.lo > 0)) return tw_anything();
+  return {floor(a.lo / b.lo), floor(a.hi / b.lo)};
+}
+__device__ __forceinline__ tw_span tw_span_modulo(tw_span a, tw_span b) {
+  if (!tw_known(a) || b.lo != b.hi || !(b.lo > 0)) return tw_anything();
+  const double first = floor(a.lo / b.lo);
+  if (first == floor(a.hi / b.lo)) return {a.lo - first * b.lo, a.hi - first * b.lo};
+  return {0, b.lo - 1};
+}
+__device__ __forceinline__ tw_span tw_span_finite(tw_span a) { return tw_known(a) ? a : tw_anything(); }
+
+// Where an index lies: in a block of its axis, and along all of it. Axes without elements have one block.
+__device__ __forceinline__ int tw_blocks(long long size, int block) { return size > 0 ? (int)((size + block - 1) / block) : 1; }
+__device__ __forceinline__ tw_span tw_block(long long number, int block, long long size) {
+  const long long end = number * block + block;
+  return {double(number * block), double((end < size ? end : size) - 1)};
+}
+__device__ __forceinline__ tw_span tw_index(long long size) { return {0, size > 0 ? double(size - 1) : 0}; }
+
+// Least and greatest of a value among the threads of a warp, and an element as a number.
+__device__ __forceinline__ int tw_least(int x) { return __reduce_min_sync(0xffffffffu, x); }
+__device__ __forceinline__ int tw_most(int x) { return __reduce_max_sync(0xffffffffu, x); }
+__device__ __forceinline__ long long tw_least(long long x) {
+  for (int far = 16; far > 0; far /= 2) {
+    const long long y = __shfl_xor_sync(0xffffffffu, x, far);
+    x = y < x ? y : x;
+  }
+  return x;
+}
+__device__ __forceinline__ long long tw_most(long long x) {
+  for (int far = 16; far > 0; far /= 2) {
+    const long long y = __shfl_xor_sync(0xffffffffu, x, far);
+    x = y > x ? y : x;
+  }
+  return x;
+}
+__device__ __forceinline__ long long tw_number(long long x) { return x; }
+__device__ __forceinline__ int tw_number(int x) { return x; }
+__device__ __forceinline__ int tw_number(signed char x) { return x; }
+__device__ __forceinline__ int tw_number(unsigned char x) { return x != 0; }  // bool
+template <class T>
+__device__ __forceinline__ tw_span tw_span_element(const T* data) { return tw_one(double(tw_number(*data))); }
+
+// Elements of an array whose indices lie in spans.
+template <int rank>
+struct tw_box {
+  tw_span at[rank];
+  long long sizes[rank], strides[rank];
+};
+// Least and greatest element, found by a warp: of no box that leaves the array (what reads it says so), is empty or holds more than 2^15 elements.
+template <class T, int rank>
+__device__ __forceinline__ tw_span tw_extrema(const T* data, const tw_box<rank>& box) {
+  double elements = 1;
+  int extents[rank];
+#pragma unroll
+  for (int d = 0; d < rank; ++d) {
+    const tw_span i = box.at[d];
+    if (!(i.lo >= 0 && i.hi < double(box.sizes[d]))) return tw_anything();
+    data += (long long)i.lo * box.strides[d];
+    extents[d] = (int)(i.hi - i.lo) + 1;
+    elements *= extents[d];
+  }
+  if (!(elements > 0 && elements <= 32768)) return tw_anything();
+  if (elements == 1) return tw_span_element(data);
+  auto least = tw_number(*data), most = least;
+#pragma unroll 4
+  for (int e = threadIdx.x & 31; e < (int)elements; e += 32) {
+    long long offset = 0;
+    int rest = e;
+#pragma unroll
+    for (int d = rank - 1; d > 0; --d) {
+      offset += rest % extents[d] * box.strides[d];
+      rest /= extents[d];
+    }
+    const auto x = tw_number(data[offset + rest * box.strides[0]]);
+    least = x < least ? x : least;
+    most = x > most ? x : most;
+  }
+  return {double(tw_least(least)), double(tw_most(most))};
+}
+
+// What is known of a warp's share of the chunks of a range. Shares lie in the order of the warps.
+struct tw_chunks {
+  int size, to;              // elements of a chunk, and where the last one ends
+  int next, end;             // chunks to look at
+  int some_begin, some_end;  // hold all chunks with a present element; -1: there is none
+  int full_begin, full_end;  // the first of the longest runs of chunks in which every element is present
+  int lead, run;             // where the first of these runs ends that begins with the share, and where the one begins that ends with it
+  __device__ __forceinline__ tw_span chunk() const { return tw_block(next, size, to); }
+  __device__ __forceinline__ void take(bool some, bool every) {
+    const int q = next++;
+    if (some) some_begin = some_begin < 0 ? q : some_begin, some_end = q + 1;
+    if (!some || !every || (q + 1ll) * size > to) {
+      lead = lead < q ? lead : q;
+      run = q + 1;
+    } else {
+      keep(run, q + 1);
+    }
+  }
+  __device__ __forceinline__ void keep(int begin, int stop) {
+    if (stop - begin > full_end - full_begin) full_begin = begin, full_end = stop;
+  }
+  __device__ __forceinline__ void append(const tw_chunks& b) {
+    if (b.some_begin >= 0) some_begin = some_begin < 0 ? b.some_begin : some_begin, some_end = b.some_end;
+    keep(run, b.lead);
+    keep(b.full_begin, b.full_end);
+    if (lead == end) lead = b.lead;
+    if (b.lead < b.end) run = b.run;
+    end = b.end;
+  }
+  // Joins the shares and writes the row of the block: begin, full_begin, full_end, limit. `first`: the range's first chunk.
+  __device__ __forceinline__ void store(int first, long long* row) const {
+    __shared__ tw_chunks shares[32];
+    if ((threadIdx.x & 31) == 0) shares[threadIdx.x >> 5] = *this;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    tw_chunks all = shares[0];
+    for (int w = 1; w < (int)blockDim.x >> 5; ++w) all.append(shares[w]);
+    if (all.some_begin < 0) all.some_begin = all.some_end = first;
+    if (all.full_begin == all.full_end) all.full_begin = all.full_end = all.some_begin;
+    row[0] = all.some_begin, row[1] = all.full_begin, row[2] = all.full_end, row[3] = all.some_end;
+  }
+};
+__device__ __forceinline__ tw_chunks tw_chunks_of(int from, int to, int size) {
+  const int first = from / size, stop = (int)((to + size - 1ll) / size), last = stop > first ? stop : first;
+  const int warps = (int)blockDim.x >> 5, share = (last - first + warps - 1) / warps;
+  const long long begin = first + (long long)share * (threadIdx.x >> 5), end = begin + share;
+  const int b = begin < last ? (int)begin : last, e = end < last ? (int)end : last;
+  return {size, to, b, e, -1, -1, b, b, e, b};
+}
+)"},
       {"tw_barrier", {}, R"(__device__ __forceinline__ void tw_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

@@ -18,6 +18,8 @@ namespace tilewright {
 
 /// The function that a kernel is emitted as: its own name, unless C, C++, CUDA, the C library or the emitted text use that.
 std::string kernel_symbol(const MappedKernel& k);
+/// The function that a step in front of the kernels is emitted as.
+std::string step_symbol(const ChunkStep& s);
 
 std::string emit_cpp(const Program& elaborated, const MappedProgram& m);
 std::string emit_cuda(const Program& elaborated, const MappedProgram& m);

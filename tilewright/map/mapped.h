@@ -352,6 +352,14 @@ struct RunCheck {
   Expr division;  ///< the quotient or remainder; null for an index
 };
 
+/// A kernel that runs in front of the others and fills a chunk table on the device, with a block of threads for each row (emit/cuda_chunks.cc).
+struct ChunkStep {
+  std::string name;
+  ChunkTable table;
+  std::vector<Argument> arguments;  ///< the table first
+  static constexpr int threads = 512;
+};
+
 struct MappedProgram {
   std::string name;
   Target target = Target::Cpu;
@@ -359,7 +367,8 @@ struct MappedProgram {
   std::vector<Axis> axes;
   std::vector<HostScalar> scalars;
   std::vector<Workspace> workspaces;
-  std::vector<ChunkTable> chunk_tables;  ///< workspaces that the host fills before a launch
+  std::vector<ChunkTable> chunk_tables;  ///< workspaces that are filled before the kernels run
+  std::vector<ChunkStep> chunk_steps;  ///< that fill them; empty: the host does
   std::vector<MappedKernel> kernels;
   std::vector<LayoutGuard> layout;  ///< all must hold
   std::vector<RunCheck> checks;     ///< by number
@@ -378,7 +387,7 @@ MappedProgram map_gpu(const Program& elaborated, const TileProgram& t, const Mac
 
 /// All tables of the program's kernels.
 std::vector<ChunkTable> chunk_tables(const TileProgram& t);
-/// Fetches the bounds that the loop's segments mention, if the host finds them.
+/// Fetches the bounds that the loop's segments mention, if they are found before the kernel runs.
 void fetch_chunks(const TileKernel& k, const Loop& loop, Ops& ops);
 
 /// Readable text of every op, buffer and channel.

@@ -277,6 +277,10 @@ std::string print(const Program&, const MappedProgram& m) {
   for (const LayoutGuard& g : m.layout)
     out += fmt::format("guard {}{}: aligned to {}\n", g.tensor.name(), g.unit_inner ? ", last stride 1" : "",
                        g.align);
+  for (const ChunkStep& s : m.chunk_steps) {
+    out += fmt::format("step {}: {} threads for each row of {}\n", s.name, s.threads, s.table.table.name());
+    for (const Argument& a : s.arguments) out += fmt::format("  argument {}\n", print_argument(a));
+  }
   for (const MappedKernel& k : m.kernels) print_kernel(k, out);
   return out;
 }

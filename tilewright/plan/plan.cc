@@ -32,6 +32,7 @@ const char* name(BoundsBy b) {
   switch (b) {
     case BoundsBy::None: return "none";
     case BoundsBy::Host: return "host";
+    case BoundsBy::Device: return "device";
     case BoundsBy::Tested: return "tested";
   }
   return "";

@@ -13,7 +13,7 @@
 //   guard always|moved|threshold|speculative
 //   grid blocks|persistent [, a/N]   a block for each element of the grid, or as many as run at once, which take elements in turn; N blocks of axis a share
 //                                    what they read (sections)
-//   bounds host|tested   where a mask reads arrays: chunks to visit found on the host before the launch, or every chunk tested
+//   bounds host|device|tested   where a mask reads arrays: chunks to visit found before the kernel runs, on the host or by a kernel in front; or every chunk tested
 #pragma once
 #include <functional>
 #include <string>
@@ -37,7 +37,7 @@ enum class Guard : uint8_t { Always, Moved, Threshold, Speculative };
 const char* name(Guard g);
 
 /// How chunks are chosen where a mask reads arrays; None: no mask does.
-enum class BoundsBy : uint8_t { None, Host, Tested };
+enum class BoundsBy : uint8_t { None, Host, Device, Tested };
 const char* name(BoundsBy b);
 
 /// How a GPU runs the grid: a block for each element, or as many blocks as run at once, each of which takes elements in turn. None: blocks, unsaid.

@@ -205,13 +205,13 @@ class ScheduleParser {
       expect("+", "`roles 1+2`");
       plan_.computers = count("`roles 1+2`");
     } else if (head.text == "bounds") {
-      const Token t = word("where", "`bounds host` or `bounds tested`");
-      for (BoundsBy b : {BoundsBy::Host, BoundsBy::Tested})
+      const Token t = word("where", "`bounds host`, `device` or `tested`");
+      for (BoundsBy b : {BoundsBy::Host, BoundsBy::Device, BoundsBy::Tested})
         if (t.text == name(b)) {
           plan_.bounds = b;
           return;
         }
-      fail(t.span, fmt::format("no way to bound masks is called `{}`", t.text), "choose host or tested");
+      fail(t.span, fmt::format("no way to bound masks is called `{}`", t.text), "choose host, device or tested");
     } else if (head.text == "grid") {
       grid();
     } else {

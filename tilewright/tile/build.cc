@@ -92,15 +92,16 @@ class Builder {
     const bool all = std::any_of(presents.begin(), presents.end(), [](Expr e) { return is_true(e); });
     const Expr some = all ? truth() : presents.size() == 1 ? presents[0] : make(Op::Or, presents);
     const Expr every = presents.size() == 1 ? presents[0] : make(Op::And, presents);
-    const bool host = plan_.bounds == BoundsBy::Host && !tensors_read(every).empty();
-    MaskBounds bounds = host ? from_table(b, some, every) : analyse_masks(presents, k, b.stream());
+    const bool found = (plan_.bounds == BoundsBy::Host || plan_.bounds == BoundsBy::Device) &&
+                       !tensors_read(every).empty();
+    MaskBounds bounds = found ? from_table(b, some, every) : analyse_masks(presents, k, b.stream());
     for (Expr* e : {&bounds.begin, &bounds.full_begin, &bounds.full_end, &bounds.limit, &bounds.stop})
       if (*e) *e = simplify(bake(p_.axes, *e));
-    if (host) presents.clear();
+    if (found) presents.clear();
     return segments_of(bounds);
   }
 
-  /// Bounds that the host finds: one row of a table for each block that the mask tells apart.
+  /// Bounds that a step in front of the kernel finds: one row of a table for each block that the mask tells apart.
   MaskBounds from_table(KernelBuilder& b, Expr some, Expr every) {
     ChunkTable table;
     table.stream = b.stream();

@@ -1,4 +1,4 @@
-// Masks that read arrays: which chunks of a streamed axis a block visits, found on the host before the launch.
+// Masks that read arrays: which chunks of a streamed axis a block visits, found before the kernel runs. On a GPU emit/cuda_chunks.cc prints the same rule.
 //
 // A condition on tensors (documents, lengths, prefixes, tables of blocks) has no bounds in sizes and counters alone. It is evaluated over intervals, one
 // block and one chunk at a time, with every read replaced by its least and greatest value over the tile. That decides for most chunks that no element is

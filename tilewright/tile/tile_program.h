@@ -100,7 +100,7 @@ struct Loop {
   std::vector<Segment> segments;
   Body body;
   /// Where an element takes part, one condition for each part of the pass: what `segments` are made of by analyse_masks, for other tile sizes. Empty where
-  /// they are not: a resident axis, partial states that are merged, bounds that a host step finds.
+  /// they are not: a resident axis, partial states that are merged, bounds that a step in front finds.
   std::vector<Expr> presents;
 };
 /// if any coordinate of `axes` satisfies condition: body. The vote may be taken over any superset of the coordinates that share data (a warp, a block, or one coordinate);
@@ -126,14 +126,15 @@ struct HostScalar {
   Expr value;
 };
 
-/// An array between kernels (split parts; f32, f64, i64 for indices of lists), or one that the host fills (ChunkTable; i64). Row-major over axes.
+/// An array between kernels (split parts; f32, f64, i64 for indices of lists), or one that a step in front of the kernel fills (ChunkTable; i64). Row-major over axes.
 struct Workspace {
   Sym sym;
   std::vector<Sym> axes;
   DType dtype = DType::f32;
 };
 
-/// Chunks that a block visits where the mask reads arrays: a host step finds them before the launch (tile/chunk_table.h).
+/// Chunks that a block visits where the mask reads arrays: a step in front of the kernel finds them, on the host (tile/chunk_table.h) or on the device by the
+/// same rule (ChunkStep of map/mapped.h).
 struct ChunkTable {
   Sym table;  ///< a workspace of i64: for each block of `rows` begin, full_begin, full_end and limit, in chunks
   std::vector<KernelAxis> rows;  ///< grid axes that the mask or the stream's range depends on

@@ -158,6 +158,8 @@ struct Context {
   bool by_warps = false;
 };
 
+/// The steps that fill the program's chunk tables on the device.
+std::vector<ChunkStep> chunk_steps(const Program& elaborated, const TileProgram& t);
 /// Maps every kernel (sm90.cc). `by_warps`: Context::by_warps of a kernel.
 MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const Machine& m,
                           LayoutClass layout, const std::function<bool(const TileKernel&)>& by_warps);

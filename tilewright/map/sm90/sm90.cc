@@ -146,6 +146,7 @@ MappedProgram map_kernels(const Program& elaborated, const TileProgram& t, const
   out.scalars = t.scalars;
   out.workspaces = t.workspaces;
   out.chunk_tables = chunk_tables(t);
+  out.chunk_steps = chunk_steps(elaborated, t);
   LiteralSizes literal_sizes;
   // Sizes that follow from others come first, so that literals reach into them.
   for (const Axis& a : t.axes)
