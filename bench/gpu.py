@@ -91,8 +91,9 @@ def record(results, name, amount, unit, error, times, refused):
 
 
 def timed_case(o, name, example, overrides, inputs, outputs, reference, amount, peers, unit="TFLOP/s", tolerance=5e-3, **more):
-    """Compiles, checks `reference` (pairs of what was written and what should have been), times beside `peers`, records."""
-    kernel = tilewright.Kernel((ROOT / example).read_text(), "cuda", o.schedules.get(name.split()[0], ""), overrides)
+    """Compiles `example` (a file of this repository, or a text), checks `reference` (pairs of what was written and what should have been), times beside `peers`, records."""
+    text = (ROOT / example).read_text() if example.endswith(".tw") else example
+    kernel = tilewright.Kernel(text, "cuda", o.schedules.get(name.split()[0], ""), overrides)
     for x in outputs.values():
         x.fill_(float("nan"))
     prepared = kernel.prepare(**inputs, **outputs, **more)
@@ -236,6 +237,57 @@ def decode(o, kind, S, D=128, dtype=torch.float16, H=32):
                {"Q": q, "K": k, "V": v} | ({"slope": slope} if kind == "dc_alibi" else {}), {"O": out}, reference, 2.0 * k.numel() * k.element_size(), peers, "GB/s")
 
 
+def paged(o, S, ragged, D=128, B=8, H=8):
+    """One query for each sequence and head on pages of 16 keys in random order; the peers read contiguous keys."""
+    lengths = torch.randint(1, S + 1, (B,), device="cuda") if ragged else torch.full((B,), S, device="cuda")
+    pages = B * S // 16
+    page = torch.randperm(pages, device="cuda").view(B, S // 16)
+    q, out = torch.randn(B, H, D, device="cuda", dtype=torch.float16), torch.empty(B, H, D, device="cuda", dtype=torch.float16)
+    k, v = (torch.randn(pages, H, 16, D, device="cuda", dtype=torch.float16) for _ in range(2))
+    flat_k, flat_v = (t[page].transpose(1, 2).reshape(B, H, S, D).contiguous() for t in (k, v))
+    seen = (torch.arange(S, device="cuda")[None] < lengths[:, None])[:, None, None]
+
+    def masked():
+        return F.scaled_dot_product_attention(q[:, :, None], flat_k, flat_v, attn_mask=None if not ragged else seen)
+
+    def reference():
+        yield out[:, :, None], F.scaled_dot_product_attention(q[:, :, None].float(), flat_k.float(), flat_v.float(), attn_mask=seen)
+
+    timed_case(o, f"paged {'ragged' if ragged else 'equal'} S={S}", "examples/paged.tw", f"d={D},e={D}", {"Q": q, "K": k, "V": v, "page": page, "len": lengths}, {"O": out},
+               reference, 4.0 * D * H * int(lengths.sum()), {"SDPA, contiguous": masked}, "GB/s")
+
+
+def documents(o, S, count, D=128, H=32):
+    """Attention inside `count` documents of equal length, in one sequence."""
+    q, k, v = (torch.randn(1, H, S, D, device="cuda", dtype=torch.float16) for _ in range(3))
+    out = torch.empty_like(q)
+    of = (torch.arange(S, device="cuda", dtype=torch.int32) // (S // count)).contiguous()
+    same = of[:, None] == of[None, :]
+    parts = [t[0].view(H, count, S // count, D).transpose(0, 1).contiguous() for t in (q, k, v)]
+
+    def separate():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return F.scaled_dot_product_attention(*parts)
+
+    def blocks():
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        mask = create_block_mask(lambda b, h, i, j: of[i] == of[j], None, None, S, S, device="cuda")
+        compiled = torch.compile(flex_attention, dynamic=False)
+        return lambda: compiled(q, k, v, block_mask=mask)
+
+    def reference():
+        ref = F.scaled_dot_product_attention(*(t[:, :2].float() for t in (q, k, v)), attn_mask=same)
+        yield out[:, :2], ref
+
+    peers = {"SDPA, mask": lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=same), "cuDNN, one by one": separate}
+    if o.flex:
+        peers["Flex"] = lazily(blocks)
+    text = (ROOT / "examples/documents.tw").read_text().replace("range(0, 3)", f"range(0, {count})")
+    timed_case(o, f"documents {count} of {S // count}", text, f"d={D},e={D}", {"Q": q, "K": k, "V": v, "qdoc": of, "kdoc": of}, {"O": out}, reference,
+               4.0 * D * H * S * S / count, peers)
+
+
 def flex(kind, q, k, v, slope, cap, window):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -377,6 +429,10 @@ def cases(o):
     for S in o.sizes:
         for kind in ("dc_causal", "dc_alibi", "dc_gqa", "dc_softcap"):
             yield f"{kind} f16 D=128 S={S}", lambda kind=kind, S=S: decode(o, kind, S)
+    for ragged in (False, True):
+        yield f"paged {'ragged' if ragged else 'equal'} S=8192", lambda ragged=ragged: paged(o, 8192, ragged)
+    for count in (1, 8, 64):
+        yield f"documents {count} of {8192 // count}", lambda count=count: documents(o, 8192, count)
     for kind in ("respelled", "unsafe_softmax", "spherical_attention", "qknorm_gqa"):
         D = 64 if kind == "qknorm_gqa" else 128
         yield f"{kind} f16 D={D} S=4096", lambda kind=kind, D=D: attention(o, kind, 4096, D)
