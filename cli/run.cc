@@ -53,7 +53,7 @@ nlohmann::json counts_json(const Session& s) {
       break;
     }
   }
-  // A formula over the bounds of one block, which a host step finds, has no value of its own.
+  // A formula over the bounds of one block, which a step in front finds, has no value of its own.
   const auto entry = [&](Expr e) {
     nlohmann::json value;
     const std::vector<Sym> symbols = free_symbols(e);

@@ -95,7 +95,7 @@ TEST(DriverErrors, Schedules) {
   EXPECT_EQ(
       refusal(kRows, o),
       "<schedule>:1:8: error: no way to bound masks is called `elsewhere`\n  bounds elsewhere\n         "
-      "^~~~~~~~~\n  help: choose host or tested\n");
+      "^~~~~~~~~\n  help: choose host, device or tested\n");
   o.schedule = "bounds host";
   EXPECT_EQ(
       refusal(kRows, o),
@@ -108,6 +108,15 @@ TEST(DriverErrors, Schedules) {
   const char* lengths =
       "program lengths\naxis r, j\ninput x[r, j] : f32\ninput n[r] : i32 range(0, 100)\n"
       "y[r] = sum[j](where(j < n[r], x, 0))\noutput y : f32\n";
+  o.schedule = "bounds device";
+  o.target = Target::Cpu;
+  EXPECT_EQ(
+      refusal(lengths, o),
+      "error: bounds device: the kernels run on the host\n  help: write `bounds host` or `bounds tested`\n");
+  o.host_steps = false;
+  EXPECT_EQ(refusal(lengths, o),
+            "error: bounds device: the kernels run on the host\n  help: write `bounds tested`\n");
+  o = {};
   o.schedule = "resident j=64; bounds tested";
   EXPECT_EQ(
       refusal(lengths, o),
@@ -143,7 +152,7 @@ TEST(DriverErrors, Schedules) {
   o.target = Target::Cuda;
   EXPECT_EQ(refusal(lengths, o),
             "error: bounds host: the arrays that the mask reads lie on the device\n  help: write `bounds "
-            "tested`\n");
+            "device` or `bounds tested`\n");
   o.target = Target::Cuda;
   o.arch = "sm_80";
   o.schedule = "stream j=64; roles 1+1; grid persistent";

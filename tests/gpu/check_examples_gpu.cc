@@ -301,6 +301,22 @@ TEST(CheckExamplesGpu, SingleQueries) {
       }
 }
 
+/// Masks that read arrays: bounded by a kernel in front, in both mappings, in parts that are merged, and tested everywhere.
+TEST(CheckExamplesGpu, MasksThatReadArrays) {
+  SKIP_WITHOUT_GPU();
+  for (const char* arch : {"sm_90a", "sm_80"})
+    for (const char* program : {"documents", "lengths", "prefix_lm"})
+      for (const char* schedule :
+           {"", "group i=64; stream j=64; split j=256; stages 2; bounds device", "bounds tested"})
+        for (auto [i, j] :
+             std::vector<std::pair<int64_t, int64_t>>{{0, 64}, {7, 0}, {70, 129}, {300, 1000}}) {
+          CheckCase c = attention_case(program, i, j, 128, DType::f16);
+          c.schedule = schedule;
+          c.arch = arch;
+          expect_check(c);
+        }
+}
+
 /// Programs of several kernels, with the arrays between them on the device.
 void expect_several(const char* program, DType t, const std::map<std::string, int64_t>& sizes) {
   CheckCase c;

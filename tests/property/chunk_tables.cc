@@ -84,7 +84,8 @@ std::vector<Mask> masks() {
          return v[0][size_t(i * nj + j)] != 0;
        }},
       {"input a[b, j] : i32 range(0, 9)\ninput c[i] : i32 range(0, 4)\n",
-       "max(a[b, j], 2) * c[i] - abs(j - 3 * i) % 5 < where(c[i] == 1, j // 4, 6) or min(c[i], 1) == a[b, c[i] % max(size(j), 1)]",
+       "max(a[b, j], 2) * c[i] - abs(j - 3 * i) % 5 < where(c[i] == 1, j // 4, 6) or min(c[i], 1) == a[b, "
+       "c[i] % max(size(j), 1)]",
        [](std::mt19937& gen, int64_t ni, int64_t nj) {
          return Lists{random_list(gen, batches * nj, 9, true), random_list(gen, ni, 4, true)};
        },
@@ -97,7 +98,8 @@ std::vector<Mask> masks() {
        [](std::mt19937& gen, int64_t ni, int64_t nj) {
          // 64-bit integers as pairs, bools four to a word.
          Lists lists{{}, std::vector<int32_t>(size_t(ni * nj + 3) / 4)};
-         for (int64_t b = 0; b < batches; ++b) lists[0].insert(lists[0].end(), {int32_t(gen() % uint32_t(nj + 1)), 0});
+         for (int64_t b = 0; b < batches; ++b)
+           lists[0].insert(lists[0].end(), {int32_t(gen() % uint32_t(nj + 1)), 0});
          auto* flags = reinterpret_cast<unsigned char*>(lists[1].data());
          for (int64_t k = 0; k < ni * nj; ++k) flags[k] = k / 50 % 2 == 0;
          return lists;
@@ -207,7 +209,8 @@ TEST(ChunkTables, KeepEveryPresentElementAndTestEveryAbsentOne) {
         for (const auto& [size, n] : sizes) scalars[size] = double(n);
         const std::vector<int64_t> rows = chunk_rows(table, scalars, sizes, inputs);
         if (ni > 0 && nj > 0) {
-          EXPECT_EQ(rows_by_step(*module, c, steps[own], sizes, views), rows) << m.condition << ", i=" << ni << ", j=" << nj;
+          EXPECT_EQ(rows_by_step(*module, c, steps[own], sizes, views), rows)
+              << m.condition << ", i=" << ni << ", j=" << nj;
         }
         const int64_t chunk = table.stream.block, split = c.compilation.plans.back().plan.split;
         const int64_t length = split > 0 ? split : nj;

@@ -41,7 +41,7 @@ Outcome run_tiles(const Compiled& c, const Sizes& sizes, const Arrays& arrays);
 std::string disagreement(const Compiled& c, const Sizes& sizes, const Arrays& arrays, const Outcome& outcome,
                          double slack = 1);
 
-/// What was counted equals the formulas; an empty text when it does. `some`: formulas over what has no value, as bounds that a host step finds, are passed over.
+/// What was counted equals the formulas; an empty text when it does. `some`: formulas over what has no value, as bounds that a step in front finds, are passed over.
 std::string miscount(const Cost& formula, const Sizes& values, const Counts& counts, bool some = false);
 std::string miscount(const Compiled& c, const Sizes& sizes, const Arrays& arrays, const Counts& counts);
 

@@ -412,7 +412,8 @@ TEST(States, ProductsAnyAll) {
 TEST(States, AConditionOnAResultCountsNoElements) {
   // Where a wholly masked row has no weights, no page of it is looked up: `l != 0` decides for the row, and the state needs no count beside l.
   Derived x = derived(
-      "program p\naxis b, p, v, d\naxis j = 4 * size(p)\naxis t = 4\ninput S[b, j] : f32\ninput V[v, t, d] : f32\n"
+      "program p\naxis b, p, v, d\naxis j = 4 * size(p)\naxis t = 4\ninput S[b, j] : f32\ninput V[v, t, d] : "
+      "f32\n"
       "input page[b, p] : i64 range(0, size(v))\ninput len[b] : i64 range(0, size(j) + 1)\n"
       "C[b, j] = where(j < len[b], S, -inf)\n"
       "O[b, d] = sum[j](softmax[j](C) * V[page[b, j // 4], j % 4, d])\noutput O : f32\n",

@@ -120,22 +120,35 @@ std::vector<std::string> tokens(const std::string& source) {
   return out;
 }
 
-/// The kernels of an emitted text: helpers stand before them, in scopes of their own.
-std::string kernels_of(const std::string& source) {
-  const size_t cpp = source.find("_task(const int64* words"), cuda = source.find("_words {");
-  const size_t at = std::min(cpp, cuda);
-  EXPECT_NE(at, std::string::npos);
-  return at == std::string::npos ? source : source.substr(source.rfind('\n', at) + 1);
+/// The kernels of an emitted text, each a scope of its own, without the helpers in front of them.
+std::vector<std::string> kernels_of(const std::string& source) {
+  std::vector<size_t> begins;
+  if (const size_t cpp = source.find("_task(const int64* words"); cpp != std::string::npos)
+    begins.push_back(cpp);
+  for (size_t at = begins.empty() ? source.find("_words {") : std::string::npos; at != std::string::npos;
+       at = source.find("_words {", at + 1))
+    begins.push_back(at);
+  EXPECT_FALSE(begins.empty());
+  for (size_t& at : begins) at = source.rfind('\n', at) + 1;
+  std::vector<std::string> kernels;
+  for (size_t k = 0; k < begins.size(); ++k)
+    kernels.push_back(
+        source.substr(begins[k], k + 1 < begins.size() ? begins[k + 1] - begins[k] : std::string::npos));
+  return kernels;
 }
 
-/// The two texts are one up to a renaming that is one to one: nothing was captured.
+/// The two texts are one up to a renaming that is one to one in each kernel: nothing was captured.
 void expect_renamed(const std::string& a, const std::string& b, const std::string& how) {
-  const std::vector<std::string> x = tokens(kernels_of(a)), y = tokens(kernels_of(b));
-  ASSERT_EQ(x.size(), y.size()) << how << b;
-  std::map<std::string, std::string> forth, back;
-  for (size_t k = 0; k < x.size(); ++k) {
-    ASSERT_EQ(forth.emplace(x[k], y[k]).first->second, y[k]) << how << ": " << x[k];
-    ASSERT_EQ(back.emplace(y[k], x[k]).first->second, x[k]) << how << ": " << y[k] << " captures";
+  const std::vector<std::string> kernels = kernels_of(a), renamed = kernels_of(b);
+  ASSERT_EQ(kernels.size(), renamed.size()) << how;
+  for (size_t n = 0; n < kernels.size(); ++n) {
+    const std::vector<std::string> x = tokens(kernels[n]), y = tokens(renamed[n]);
+    ASSERT_EQ(x.size(), y.size()) << how << b;
+    std::map<std::string, std::string> forth, back;
+    for (size_t k = 0; k < x.size(); ++k) {
+      ASSERT_EQ(forth.emplace(x[k], y[k]).first->second, y[k]) << how << ": " << x[k];
+      ASSERT_EQ(back.emplace(y[k], x[k]).first->second, x[k]) << how << ": " << y[k] << " captures";
+    }
   }
 }
 

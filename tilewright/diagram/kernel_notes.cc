@@ -53,8 +53,8 @@ std::vector<std::string> kernel_notes(const Program& p, const Derivation& d, con
     notes.push_back(fmt::format("blocks of {} from the last to the first", k.grid.back().index.name()));
   if (cut_by_mask) notes.push_back("masks are tested in the chunks that they cut");
   for (const ChunkTable& c : k.chunk_tables)
-    notes.push_back(
-        fmt::format("a {} step finds the chunks of {} where {}", name(t.plan.bounds), c.stream.index.name(), text.of(c.some)));
+    notes.push_back(fmt::format("a {} step finds the chunks of {} where {}", name(t.plan.bounds),
+                                c.stream.index.name(), text.of(c.some)));
   for (const HostScalar& s : t.scalars)
     notes.push_back(fmt::format("{} = {}", s.sym.name(), text.of(s.value)));
   // The state, as it was derived, of what this kernel holds.

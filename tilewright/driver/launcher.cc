@@ -266,10 +266,13 @@ struct Launcher::Impl {
       }
       return v.work[k]->data();
     });
+    const auto go = [&](Launch l) {
+      launched.push_back(std::move(l));
+      launched.back().go(stream);
+    };
     for (size_t k = 0; k < v.mapped.chunk_steps.size(); ++k) {
       const ChunkStep& step = v.mapped.chunk_steps[k];
-      cuda::launch(v.steps[k], rows_of(step.table, b.sizes), step.threads, 0, {}, words_of(step.arguments, b),
-                   stream, v.early);
+      go({v.steps[k], rows_of(step.table, b.sizes), 0, step.threads, {}, words_of(step.arguments, b), v.early});
     }
     for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
       const MappedKernel& kernel = v.mapped.kernels[k];
@@ -285,9 +288,8 @@ struct Launcher::Impl {
       }
       std::vector<cuda::EncodedMap> maps;
       for (const TensorMap& m : kernel.tensor_maps) maps.push_back(encode(kernel, m, b));
-      launched.push_back({v.functions[k], blocks, kernel.local_bytes(), int(kernel.threads()),
-                          std::move(maps), words_of(kernel.arguments, b), v.early});
-      launched.back().go(stream);
+      go({v.functions[k], blocks, kernel.local_bytes(), kernel.threads(), std::move(maps),
+          words_of(kernel.arguments, b), v.early});
     }
   }
 

@@ -181,8 +181,7 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
         throw UserError(Span{}, "bounds device: the kernels run on the host",
                         o.host_steps ? "write `bounds host` or `bounds tested`" : "write `bounds tested`");
       if (g.plan.bounds == BoundsBy::Host && !on_gpu && !o.host_steps)
-        throw UserError(Span{},
-                        "bounds host: a library has no step that looks at arrays before its kernel",
+        throw UserError(Span{}, "bounds host: a library has no step that looks at arrays before its kernel",
                         "write `bounds tested`");
     }
     for (const GuardedPlan& g : c.plans)

@@ -16,17 +16,20 @@ namespace {
 class ChunkStepPrinter {
  public:
   ChunkStepPrinter(const Program& p, const MappedProgram& m, const ChunkStep& s)
-      : program_(p), mapped_(m), step_(s), table_(s.table) {}
+      : program_(p), mapped_(m), step_(s), table_(s.table) {
+    for (const char* member : {"chunk", "hi", "lo", "next", "store", "take"}) names_.fresh(member);
+  }
 
   std::string text() {
     const std::string symbol = step_symbol(step_), found = fresh("found");
     for (const Argument& a : step_.arguments) names_.of(a.sym);
     Lines out;
-    out.line(fmt::format("// {}: one block for each row of {}, chunks of {} that hold present elements.", step_.name,
-                         table_.table.name(), table_.stream.index.name()));
+    out.line(fmt::format("// {}: one block for each row of {}, chunks of {} that hold present elements.",
+                         step_.name, table_.table.name(), table_.stream.index.name()));
     out.open(fmt::format("struct {}_words", symbol));
     for (const Argument& a : step_.arguments)
-      out.line(fmt::format("{} {};", a.kind == Argument::Kind::Scalar ? "double" : "long long", names_.of(a.sym)));
+      out.line(
+          fmt::format("{} {};", a.kind == Argument::Kind::Scalar ? "double" : "long long", names_.of(a.sym)));
     out.close("};");
     out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({})", ChunkStep::threads));
     out.open(fmt::format("{0}(const __grid_constant__ {0}_words words)", symbol));
@@ -40,7 +43,8 @@ class ChunkStepPrinter {
                       to = of(table_.stream.end ? table_.stream.end : length);
     const std::string first = fresh("first_chunk");
     out.line(fmt::format("const int {} = (int)({}).lo / {};", first, from, chunk));
-    out.line(fmt::format("tw_chunks {} = tw_chunks_of((int)({}).lo, (int)({}).lo, {});", found, from, to, chunk));
+    out.line(
+        fmt::format("tw_chunks {} = tw_chunks_of((int)({}).lo, (int)({}).lo, {});", found, from, to, chunk));
     Lines loop;
     within_ = &loop;
     const std::string j = names_.of(table_.stream.index);
@@ -51,7 +55,8 @@ class ChunkStepPrinter {
     loop.line(fmt::format("{}.take({}.hi != 0, {}.lo == 1);", found, s, e));
     loop.close();
     out.append(loop);
-    out.line(fmt::format("{}.store({}, (long long*)words.{} + 4ll * blockIdx.x);", found, first, names_.of(table_.table)));
+    out.line(fmt::format("{}.store({}, (long long*)words.{} + 4ll * blockIdx.x);", found, first,
+                         names_.of(table_.table)));
     out.close();
     return out.text();
   }
@@ -111,12 +116,14 @@ class ChunkStepPrinter {
       case Op::Lt: return call("tw_span_less", e);
       case Op::Le: return call("tw_span_less_equal", e);
       case Op::Eq: return call("tw_span_equal", e);
-      case Op::Ne: return define(e, fmt::format("tw_span_not(tw_span_equal({}, {}))", of(e.arg(0)), of(e.arg(1))));
+      case Op::Ne:
+        return define(e, fmt::format("tw_span_not(tw_span_equal({}, {}))", of(e.arg(0)), of(e.arg(1))));
       case Op::And: return fold("tw_span_and", e, true);
       case Op::Or: return fold("tw_span_or", e, true);
       case Op::Not: return define(e, fmt::format("tw_span_not({})", condition(e.arg(0))));
       case Op::Select:
-        return define(e, fmt::format("tw_span_select({}, {}, {})", condition(e.arg(0)), of(e.arg(1)), of(e.arg(2))));
+        return define(
+            e, fmt::format("tw_span_select({}, {}, {})", condition(e.arg(0)), of(e.arg(1)), of(e.arg(2))));
       default: break;
     }
     // Real arithmetic rounds in a kernel otherwise than here.
@@ -135,8 +142,9 @@ class ChunkStepPrinter {
       case Op::FloorDiv: return call("tw_span_floor_divide", e);
       case Op::Mod: return call("tw_span_modulo", e);
       case Op::Cast:
-        return is_integer(e.arg(0)) || is_boolean(e.arg(0)) ? define(e, fmt::format("tw_span_finite({})", of(e.arg(0))))
-                                                            : "tw_anything()";
+        return is_integer(e.arg(0)) || is_boolean(e.arg(0))
+                   ? define(e, fmt::format("tw_span_finite({})", of(e.arg(0))))
+                   : "tw_anything()";
       default: return "tw_anything()";
     }
   }
@@ -176,7 +184,8 @@ class ChunkStepPrinter {
       for (size_t k = 0; k < dims[d].pieces.size(); ++k) {
         const char* comma = piece > 0 ? ", " : "";
         std::string inner = stride;
-        for (size_t l = k + 1; l < dims[d].pieces.size(); ++l) inner += " * " + word(dims[d].pieces[l].size());
+        for (size_t l = k + 1; l < dims[d].pieces.size(); ++l)
+          inner += " * " + word(dims[d].pieces[l].size());
         at += comma + of(e.arg(piece++));
         sizes += comma + word(dims[d].pieces[k].size());
         strides += comma + inner;
@@ -186,8 +195,8 @@ class ChunkStepPrinter {
     if (piece == 0) return define(e, fmt::format("tw_span_element((const {}*){})", type, word(e->sym)));
     const std::string box = fresh("box");
     Lines& out = within_ != nullptr && depends_on(e, table_.stream.index) ? *within_ : *before_;
-    out.line(fmt::format("const tw_box<{}> {}{{{{{}}}, {{{}}}, {{{}}}}};  // of {}", piece, box, at, sizes, strides,
-                         e->sym.name()));
+    out.line(fmt::format("const tw_box<{}> {}{{{{{}}}, {{{}}}, {{{}}}}};  // of {}", piece, box, at, sizes,
+                         strides, e->sym.name()));
     return define(e, fmt::format("tw_extrema((const {}*){}, {})", type, word(e->sym), box));
   }
 
@@ -206,8 +215,8 @@ class ChunkStepPrinter {
   const ChunkStep& step_;
   const ChunkTable& table_;
   Identifiers names_ = kernel_names();
-  Lines* before_ = nullptr;   ///< in front of the loop over chunks
-  Lines* within_ = nullptr;   ///< its body
+  Lines* before_ = nullptr;  ///< in front of the loop over chunks
+  Lines* within_ = nullptr;  ///< its body
   std::map<Sym, std::string> at_;
   std::map<Expr, std::string> known_;
 };

@@ -288,8 +288,9 @@ void KernelSteps::sub_loops() {
             : "No condition leaves a chunk out: only the last chunk, where it is not full, tests its "
               "elements.");
   if (!t_.kernels[0].chunk_tables.empty())
-    s.changed += fmt::format(" The mask reads arrays, so a step on the {} finds the bounds of each block before the kernel runs.",
-                             name(t_.plan.bounds));
+    s.changed += fmt::format(
+        " The mask reads arrays, so a step on the {} finds the bounds of each block before the kernel runs.",
+        name(t_.plan.bounds));
   s.code = code({.detail = CodeStyle::Detail::SubLoops});
   s.formulas = {transfers(masks ? "phi: the share of the chunks that the mask leaves" : "")};
   if (const Expr visited = m_.exact.chunks_visited; !visited.is_constant(0)) {

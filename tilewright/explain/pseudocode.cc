@@ -57,9 +57,9 @@ class Coder {
     int depth = 0;
     if (!single.empty()) add(depth++, fmt::format("for {}", fmt::join(single, ", ")), "blocks, in any order");
     for (const ChunkTable& table : k_.chunk_tables)
-      add(depth, fmt::format("chunks of {} to visit: found {} before the kernel runs",
-                             table.stream.index.name(),
-                             t_.plan.bounds == BoundsBy::Device ? "by a kernel in front" : "on the host"));
+      add(depth,
+          fmt::format("chunks of {} to visit: found {} before the kernel runs", table.stream.index.name(),
+                      t_.plan.bounds == BoundsBy::Device ? "by a kernel in front" : "on the host"));
     top(depth);
     return std::move(lines_);
   }

@@ -368,7 +368,7 @@ struct MappedProgram {
   std::vector<HostScalar> scalars;
   std::vector<Workspace> workspaces;
   std::vector<ChunkTable> chunk_tables;  ///< workspaces that are filled before the kernels run
-  std::vector<ChunkStep> chunk_steps;  ///< that fill them; empty: the host does
+  std::vector<ChunkStep> chunk_steps;    ///< that fill them; empty: the host does
   std::vector<MappedKernel> kernels;
   std::vector<LayoutGuard> layout;  ///< all must hold
   std::vector<RunCheck> checks;     ///< by number

@@ -138,7 +138,7 @@ class Tiling {
   /// Is some chunk of the loop left out?
   static bool has_mask(const TileKernel& k, const Loop& x) {
     if (k.axis(x.axis).kind != KernelAxis::Kind::Stream) return false;
-    for (const Segment& g : x.segments)  // bounds of a block that a host step finds
+    for (const Segment& g : x.segments)  // bounds of a block that a step in front finds
       for (const ChunkTable& table : k.chunk_tables)
         for (Sym bound : table.bounds)
           if (depends_on(g.lo, bound) || depends_on(g.hi, bound)) return true;

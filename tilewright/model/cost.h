@@ -19,7 +19,7 @@ struct Cost {
   std::vector<std::pair<Sym, Expr>> loaded_by_tensor, stored_by_tensor;
   Expr peak_shared, peak_registers;  ///< M, bytes of one block
   Expr
-      chunks_visited;  ///< over the bounds of one block, times the blocks, where a host step finds them (ChunkTable)
+      chunks_visited;  ///< over the bounds of one block, times the blocks, where a step in front finds them (ChunkTable)
 };
 
 /// Symbols in place of the numbers of a plan.

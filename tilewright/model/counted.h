@@ -19,7 +19,7 @@ class Counted {
   double extent(const TileKernel& k, Sym axis) const;
   double elements(const TileKernel& k, const std::vector<Sym>& axes) const;
   double blocks(size_t kernel) const;
-  /// Chunks in which what stands in `loop` runs, over all blocks; blocks where it stands outside of loops. Bounds that a host step finds: every chunk.
+  /// Chunks in which what stands in `loop` runs, over all blocks; blocks where it stands outside of loops. Bounds that a step in front finds: every chunk.
   double times(size_t kernel, const Loop* loop, bool plain = true, bool masked = true) const;
   const SampledVisits* visits(const Loop* loop) const;
   /// Exact, or where that has no value, or is too long for a search, smooth. nullopt: a size is not known. `larger`: other tile sizes.

@@ -34,9 +34,9 @@ using Integers = std::map<Sym, int64_t>;
 Integers values_of(const Model& m, const Sizes& sizes);
 /// Is every size and param that the formulas need known?
 bool complete(const Model& m, const Integers& values);
-/// Bounds of blocks that a host step finds have no value: such a formula, and one that lacks a size, has none.
+/// Bounds of blocks that a step in front finds have no value: such a formula, and one that lacks a size, has none.
 std::optional<double> value_of(Expr e, const Integers& values);
-/// A formula of bytes: exactly, or where a host step finds the bounds of blocks with every chunk visited. `smooth` may be null: none.
+/// A formula of bytes: exactly, or where a step in front finds the bounds of blocks with every chunk visited. `smooth` may be null: none.
 std::optional<double> transferred(const Model& m, Expr exact, Expr smooth, const Integers& values);
 
 struct Occupancy {

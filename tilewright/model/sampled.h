@@ -10,14 +10,14 @@ struct SampledVisits {
   double plain = 0, masked = 0;  ///< chunks
   double elements = 0;           ///< of the axis, in those chunks
   double all = 0;                ///< elements without a mask
-  bool known = true;             ///< false: a host step finds the bounds, and every chunk counts, as `plain`
+  bool known = true;  ///< false: a step in front finds the bounds, and every chunk counts, as `plain`
 };
 
 /// Chunks that loops visit, for the tile sizes of any plan of a family.
 class Sampler {
  public:
   Sampler(const TileProgram& t, const TileSymbols& symbols);
-  /// In the order of visits() (model/cost.h). `values`: sizes, tile sizes, params. Bounds that are not known, as those which a host step finds, visit every chunk.
+  /// In the order of visits() (model/cost.h). `values`: sizes, tile sizes, params. Bounds that are not known, as those which a step in front finds, visit every chunk.
   std::vector<SampledVisits> visits(const Bindings& values) const;
 
  private:

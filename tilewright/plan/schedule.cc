@@ -211,7 +211,8 @@ class ScheduleParser {
           plan_.bounds = b;
           return;
         }
-      fail(t.span, fmt::format("no way to bound masks is called `{}`", t.text), "choose host, device or tested");
+      fail(t.span, fmt::format("no way to bound masks is called `{}`", t.text),
+           "choose host, device or tested");
     } else if (head.text == "grid") {
       grid();
     } else {

@@ -92,8 +92,8 @@ class Builder {
     const bool all = std::any_of(presents.begin(), presents.end(), [](Expr e) { return is_true(e); });
     const Expr some = all ? truth() : presents.size() == 1 ? presents[0] : make(Op::Or, presents);
     const Expr every = presents.size() == 1 ? presents[0] : make(Op::And, presents);
-    const bool found = (plan_.bounds == BoundsBy::Host || plan_.bounds == BoundsBy::Device) &&
-                       !tensors_read(every).empty();
+    const bool found =
+        (plan_.bounds == BoundsBy::Host || plan_.bounds == BoundsBy::Device) && !tensors_read(every).empty();
     MaskBounds bounds = found ? from_table(b, some, every) : analyse_masks(presents, k, b.stream());
     for (Expr* e : {&bounds.begin, &bounds.full_begin, &bounds.full_end, &bounds.limit, &bounds.stop})
       if (*e) *e = simplify(bake(p_.axes, *e));

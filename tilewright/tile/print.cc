@@ -173,8 +173,8 @@ class Printer {
     for (const ChunkTable& t : k.chunk_tables) {
       std::string rows;
       for (const KernelAxis& a : t.rows) rows += (rows.empty() ? "" : ", ") + names_(a.index);
-      out_ += fmt::format("  {} step: {} by block of {} = chunks of {} where {}\n", name(t_.plan.bounds), list(t.bounds),
-                          rows.empty() ? "all" : rows, names_(t.stream.index), expr(t.some));
+      out_ += fmt::format("  {} step: {} by block of {} = chunks of {} where {}\n", name(t_.plan.bounds),
+                          list(t.bounds), rows.empty() ? "all" : rows, names_(t.stream.index), expr(t.some));
     }
     body(k.body, 1);
     kernel_ = nullptr;
