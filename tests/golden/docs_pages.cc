@@ -209,8 +209,7 @@ std::vector<std::string> quoted(const std::string& text) {
 void references_hold(const std::string& page) {
   const std::string text = read(kRoot + "/docs/" + page);
   size_t links = 0, files = 0;
-  const std::regex link(
-      "\\]\\(([\\w./-]+\\.[\\w./-]+)(#[^)]*)?\\)");  // code such as softmax[j](S) has no dot
+  const std::regex link(R"(\]\(([^)#]+)[^)]*\))"), code("`[^`]*`");
   const std::string prose = std::regex_replace(text, code, "");
   for (std::sregex_iterator it(prose.begin(), prose.end(), link), end; it != end; ++it) {
     const std::string target = (*it)[1];
@@ -385,7 +384,8 @@ TEST(DocsLinks, LeadToFiles) {
        {"docs", "examples", "tilewright", "tests", "cli", "python", "bench", "hardware", "scripts", "cmake"})
     for (const auto& entry : fs::recursive_directory_iterator(kRoot + "/" + folder))
       if (entry.path().extension() == ".md") pages.push_back(entry.path());
-  const std::regex link("\\]\\(([^)#:]+)(#[^)]*)?\\)");
+  const std::regex link(
+      "\\]\\(([\\w./-]+\\.[\\w./-]+)(#[^)]*)?\\)");  // code such as softmax[j](S) has no dot
   size_t links = 0;
   for (const fs::path& page : pages) {
     const std::string text = read(page.string());
