@@ -272,7 +272,13 @@ struct Launcher::Impl {
     };
     for (size_t k = 0; k < v.mapped.chunk_steps.size(); ++k) {
       const ChunkStep& step = v.mapped.chunk_steps[k];
-      go({v.steps[k], rows_of(step.table, b.sizes), 0, step.threads, {}, words_of(step.arguments, b), v.early});
+      go({v.steps[k],
+          rows_of(step.table, b.sizes),
+          0,
+          step.threads,
+          {},
+          words_of(step.arguments, b),
+          v.early});
     }
     for (size_t k = 0; k < v.mapped.kernels.size(); ++k) {
       const MappedKernel& kernel = v.mapped.kernels[k];
