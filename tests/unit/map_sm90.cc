@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -373,6 +374,62 @@ TEST(MapSm90, FourGroupsShareWhatIsCopied) {
   for (const Role& r : k.roles) registers += r.registers * r.threads;
   EXPECT_LE(registers, 96 * 5 * 128) << "what a block of so many threads is launched with";
   for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
+}
+
+/// Much element work runs in front of the wait for the last products, whose rounded operand is in use: the next one is made in a tile of its own.
+TEST(MapSm90, MuchElementWorkRunsBesideTheLastProducts) {
+  const Compiled c = compile_file(
+      "examples/pf_softcap.tw",
+      "group b=1, k=1, g=1, i=128/64; stream j=128; keep Q; stages 2; roles 1+2; guard speculative");
+  const MappedRun run(c, {{"b", 1}, {"k", 1}, {"g", 1}, {"i", 70}, {"j", 390}}, LayoutClass::Aligned);
+  const MappedLoop* loop = pipelined_loop(run.mapped().kernels[0]);
+  ASSERT_NE(loop, nullptr);
+  const auto place = [&](auto is) { return std::ranges::find_if(loop->body, is) - loop->body.begin(); };
+  const auto makes = [](const char* tile) {
+    return [tile](const MappedOp& o) {
+      auto* m = std::get_if<MapOp>(&o.node);
+      return m && m->buffer.name() == tile;
+    };
+  };
+  const auto ended = place([](const MappedOp& o) {
+    auto* w = std::get_if<WaitGroup>(&o.node);
+    return w && w->pending == 0;
+  });
+  EXPECT_LT(place(makes("E")), ended);
+  EXPECT_LT(place(makes("P_next")), ended);
+  EXPECT_GT(place(makes("P")), ended);
+  EXPECT_LT(place(makes("P")), long(loop->body.size()));
+  for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
+}
+
+/// Both products of what is copied stand in one batch; a slow path that only adds what products left out stays behind its vote in the peeled chunk.
+TEST(MapSm90, ProductsOfCopiedTilesAreIssuedTogether) {
+  for (int stages : {2, 3}) {
+    const Compiled c = compile_file("examples/softmax_backward_dq.tw",
+                                    fmt::format("group b=1, h=1, i=128/64; stream j=64; keep L, Q, D, dO; "
+                                                "stages {}; roles 1+2; guard speculative",
+                                                stages));
+    const MappedRun run(c, {{"b", 1}, {"h", 1}, {"i", 130}, {"j", 330}}, LayoutClass::Aligned);
+    const MappedKernel& k = run.mapped().kernels[0];
+    int batches = 0, adding = 0;
+    const std::function<void(const Ops&, bool)> visit = [&](const Ops& ops, bool rare) {
+      for (size_t n = 0; n < ops.size(); ++n) {
+        auto* a = std::get_if<Mma>(&ops[n].node);
+        auto* b = n + 1 < ops.size() ? std::get_if<Mma>(&ops[n + 1].node) : nullptr;
+        batches += a && b && a->d.name() == "S" && b->d.name() == "S2";
+        auto* r = std::get_if<ReduceOp>(&ops[n].node);
+        adding += r && r->accumulate && r->buffer.name() == "s" && !rare;
+        const bool vote = std::holds_alternative<Vote>(ops[n].node);
+        MappedOp copy = ops[n];
+        for_each_body(copy, [&](Ops& inside) { visit(inside, rare || vote); });
+      }
+    };
+    visit(k.roles[0].body, false);
+    EXPECT_GE(batches, 2) << stages;
+    EXPECT_EQ(adding, 0) << stages;
+    EXPECT_EQ(pipelined_loop(k) != nullptr, stages == 3);
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << stages;
+  }
 }
 
 TEST(MapSm90, BlocksThatTakeElementsOfTheGridInTurn) {
