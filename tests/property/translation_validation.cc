@@ -73,7 +73,7 @@ std::vector<TileProgram> small_tiles(const Compilation& c, const Sizes& sizes) {
   plan.split = 0;
   plan.chunk = 2;
   plan.stages = 1;
-  if (plan.bounds == BoundsBy::Host) plan.bounds = BoundsBy::Tested;
+  if (plan.bounds != BoundsBy::None) plan.bounds = BoundsBy::Tested;
   for (Cut& cut : plan.group) cut.block = std::min<int64_t>(cut.block, 2), cut.piece = 1;
   std::vector<Plan> plans(5, plan);
   plans[1].guard = Guard::Always;

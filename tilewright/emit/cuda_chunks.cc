@@ -8,6 +8,7 @@
 
 #include "tilewright/emit/cuda_text.h"
 #include "tilewright/emit/emit.h"
+#include "tilewright/expr/simplify.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda_text {
