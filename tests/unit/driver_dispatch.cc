@@ -52,7 +52,8 @@ TEST_F(Dispatch, ANewSizeBatchOrStrideCompilesNothing) {
     auto t = [](const HostArray& x) { return Tensor{x.dtype, x.data.get(), x.shape, x.strides}; };
     a.run({{"Q", t(q)}, {"K", t(kk)}, {"V", t(v)}}, {}, {{"O", t(out)}});
   };
-  attention(5, 9);
+  attention(5, 9);        // few tasks: its keys are split
+  attention(5, 9, 3, 1);  // more of them
   const int64_t after = compile_stats().compiled;
   for (int64_t i : {0, 1, 47, 48, 49, 130})
     for (int64_t j : {0, 1, 63, 64, 65, 200}) attention(i, j);

@@ -123,11 +123,11 @@ std::vector<std::string> tokens(const std::string& source) {
 /// The kernels of an emitted text, each a scope of its own, without the helpers in front of them.
 std::vector<std::string> kernels_of(const std::string& source) {
   std::vector<size_t> begins;
-  if (const size_t cpp = source.find("_task(const int64* words"); cpp != std::string::npos)
-    begins.push_back(cpp);
-  for (size_t at = begins.empty() ? source.find("_words {") : std::string::npos; at != std::string::npos;
-       at = source.find("_words {", at + 1))
-    begins.push_back(at);
+  for (const char* mark : {"_task(const int64* words", "_words {"}) {
+    if (!begins.empty()) break;
+    for (size_t at = source.find(mark); at != std::string::npos; at = source.find(mark, at + 1))
+      begins.push_back(at);
+  }
   EXPECT_FALSE(begins.empty());
   for (size_t& at : begins) at = source.rfind('\n', at) + 1;
   std::vector<std::string> kernels;

@@ -155,6 +155,7 @@ class ChunkStepPrinter {
   }
 
   std::string fold(const char* function, Expr e, bool conditions) {
+    if (e.args().empty()) return fmt::format("tw_one({})", e.is(Op::And) || e.is(Op::Mul) ? 1 : 0);
     std::string all;
     for (Expr a : e.args()) {
       const std::string next = conditions ? condition(a) : of(a);

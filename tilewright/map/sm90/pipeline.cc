@@ -183,10 +183,11 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
   if (in_turn) steady.body.push_back({Barrier{pass_turn, Scope::Thread}, {}});
   steady.body.push_back({WaitGroup{1}, {}});
   release(without(in_first, join(in_middle, in_last)), now, steady.body);
-  statements(ahead, now, nullptr, steady.body);
   Ops later;
+  statements(ahead, now, nullptr, later);
+  auto meanwhile = long(later.size());
   element_work(behind, now, later);
-  const auto meanwhile = long(work >= heavy_work ? rounded_apart(first, last, later) : 0);
+  if (work >= heavy_work) meanwhile = std::max(meanwhile, long(rounded_apart(first, last, later)));
   steady.body.insert(steady.body.end(), later.begin(), later.begin() + meanwhile);
   steady.body.push_back({WaitGroup{0}, {}});
   release(in_last, previous, steady.body);
