@@ -8,6 +8,7 @@
 //  5. More than 1024 rows of a stream of exponentials are cut into 192 for three groups. Where features are so few that registers hold it, more than 512 are cut into 256 for four
 //     groups, and those of three begin beyond 8192 (more_groups, by_rows). Where a mask cuts the chunks of a block by its rows, three groups begin beyond 2048 and four beyond 1024, and
 //     blocks with most chunks come first in sections of the last axis before the rows that streamed arrays have: as many indices as read 32 MB, which a second-level cache holds (in_sections).
+//     Two groups, in the order of the grid, where arrays say which rows see what (documents).
 //  6. Products of rule 3 that are arrays as they are run on a persistent grid: the loading group reads ahead while results are stored.
 //  7. Where single warps multiply (before compute capability 9.0, and operands of f32), two groups compute and copy, with blocks and chunks that registers and shared memory hold
 //     (cut_for_warps); one where a sum of products of f32 arrays is all there is.
@@ -143,11 +144,12 @@ std::optional<Plan> more_groups(const DefaultStart& start, const Plan& two, int 
   return out;
 }
 
-/// Does a condition compare the streamed axis with the rows, so that blocks of rows visit different chunks?
-bool cut_by_rows(const DefaultStart& start) {
+/// Does a condition compare the streamed axis with the rows, so that blocks of rows visit different chunks? `by_arrays`: by what arrays say of them.
+bool cut_by_rows(const DefaultStart& start, bool by_arrays) {
   const auto compares = [&](Expr present) {
     const std::vector<Sym> symbols = free_symbols(present);
-    return contains(symbols, start.plan.stream) && contains(symbols, start.row_axis);
+    return contains(symbols, start.plan.stream) && contains(symbols, start.row_axis) &&
+           (!by_arrays || !tensors_read(present).empty());
   };
   return std::any_of(start.derivation.passes.begin(), start.derivation.passes.end(), [&](const Pass& pass) {
     const State& state = pass.state;
@@ -186,7 +188,9 @@ Plan in_sections(const DefaultStart& start, Plan plan) {
 /// Rule 5: plans of a stream of exponentials for at most so many rows, fewest first, from a plan of two groups.
 std::vector<std::pair<int64_t, Plan>> by_rows(const DefaultStart& start, const Plan& two) {
   constexpr int64_t any = std::numeric_limits<int64_t>::max();
-  const bool cut = cut_by_rows(start);
+  // How long the runs are that arrays tell of (documents) is not known: the fewer rows a block has, the fewer elements that no row needs.
+  if (cut_by_rows(start, true)) return {{any, two}};
+  const bool cut = cut_by_rows(start, false);
   const std::optional<Plan> three = more_groups(start, two, 3),
                             four = long_scores(start) ? std::nullopt : more_groups(start, two, 4);
   std::vector<std::pair<int64_t, Plan>> plans;
