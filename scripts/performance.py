@@ -138,6 +138,8 @@ def readme(data):
             ("softcap and window of 4096, S = 4096", "pf_window f16 D=128 S=4096"), ("product, n = 8192", "product f16 8192"),
             ("LayerNorm into a product, 4096 × 4096 × 6144", "layernorm_matmul f16 r=4096 n=6144 c=4096"), ("RMSNorm into a product", "rmsnorm_matmul f16 r=4096 n=6144 c=4096")]
     columns = [("cuDNN", ("cuDNN",)), ("FlashAttention-2", ("FA2",)), ("flash-attn-4", ("FA4",)), ("FlexAttention", ("Flex",)), ("cuBLAS, behind a norm kernel where there is one", ("cuBLAS", "norm + cuBLAS"))]
+    measured = {n for name in (name for _, name in rows) for n in results.get(name, {}).get("rates", {})}
+    columns = [(label, names) for label, names in columns if measured.intersection(names)]
     out = ["| TFLOP/s, f16 | Tilewright | " + " | ".join(label for label, _ in columns) + " |", "|---" * (len(columns) + 2) + "|"]
     for label, name in rows:
         rates = results.get(name, {}).get("rates")
