@@ -8,12 +8,14 @@
 namespace tilewright::testing::emit_cuda_test {
 namespace {
 
-std::string source_of(const std::string& text) {
+/// Under the plan for the least sizes, or for the largest.
+std::string source_of(const std::string& text, bool largest = false) {
   CompileOptions o;
   o.target = Target::Cuda;
   o.arch = "sm_90a";
   const Compilation c = analyse(parse_program(std::make_shared<SourceText>(SourceText{"case.tw", text})), o);
-  return lower_source(c, lower_mapped(c, lower(c, c.plans.front().plan), Target::Cuda, LayoutClass::General));
+  const Plan& plan = (largest ? c.plans.back() : c.plans.front()).plan;
+  return lower_source(c, lower_mapped(c, lower(c, plan), Target::Cuda, LayoutClass::General));
 }
 
 /// The helpers for extremes are overloaded: a value computed in f64 beside a total in f32 would fit none of them alone.
@@ -49,6 +51,16 @@ TEST(EmitCuda, IndicesThatMayLieOutsideAreTested) {
       "axis i, j\ninput x[i] : f32\ninput t[j] : i64 range(0, 3)\ny[i] = sum[j](x[i + t[j]])\noutput y\n");
   EXPECT_NE(text.find("tw_inside("), std::string::npos);
   EXPECT_NE(text.find("long long* const error = (long long*)words.error;"), std::string::npos);
+}
+
+/// A choice of indices of what is always there has a condition of no terms in front of what arrays say.
+TEST(EmitCuda, BoundsOfConditionsOfNoTerms) {
+  const std::string text = source_of(
+      "axis r, j\ninput x[r, j] : f32\ninput g[j] : i32 range(0, 3)\n"
+      "t[r] = argmin[j](where(i64(g) == r % 3, x, -inf))\noutput t\n",
+      true);
+  EXPECT_NE(text.find("tw_chunks_of("), std::string::npos);
+  EXPECT_EQ(text.find("= ;"), std::string::npos);
 }
 
 std::string attention(const std::string& scores, const std::string& dtype) {
