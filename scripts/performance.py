@@ -15,7 +15,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = "bench/results/h200.json"
 NAMES = {"tilewright": "Tilewright", "FA2": "FlashAttention-2", "FA4": "flash-attn-4", "Flex": "FlexAttention"}
-ORDER = ["tilewright", "cuDNN", "cudnn-frontend", "FA2", "FA4", "flashinfer", "Flex", "cuBLAS", "norm + cuBLAS", "torch.softmax", "copy"]
+ORDER = ["tilewright", "cuDNN", "cudnn-frontend", "FA2", "FA4", "flashinfer", "Flex", "cuBLAS", "norm + cuBLAS", "torch.softmax", "copy", "SDPA, mask", "SDPA, contiguous", "cuDNN, one by one"]
 SERIES = {"tilewright": "s0", "cuDNN": "s1", "FA2": "s2", "Flex": "s3", "FA4": "s4"}  # those that are drawn
 MARKS = {"cuDNN": "c", "cudnn-frontend": "n", "FA2": "a", "FA4": "4", "flashinfer": "i", "Flex": "x"}
 KINDS = ["pf_global", "pf_causal", "pf_gqa", "pf_alibi", "pf_softcap", "pf_window"]

@@ -333,6 +333,20 @@ TEST(CpuPrograms, IndicesAlongShortAxes) {
       DType::f32, {{{"t", 0}, {"c", 3}}, {{"t", 50}, {"c", 70}}}, {.schedule = "", .slack = 4});
 }
 
+/// States hold integers as reals; what is made of them may need the integer: quotients, remainders and indices.
+TEST(CpuPrograms, IntegersOfReductions) {
+  expect_definition(
+      "axis r, c\naxis n = 5\ninput x[r, c] : i32 range(-10, 10)\ninput w[c, r] : i32 range(-3, 3)\n"
+      "input z[r, c] : {T}\ninput table[c, n] : {T}\n"
+      "a[r] = sum[c](x) // 7\nb[r] = sum[c](where(x > 0, 1, 0)) % 5\np[r] = argmax[c](z)\n"
+      "y[r, n] = table[p[r], n]\noutput a : i32, b : i32, y\n",
+      DType::f32, {{{"r", 7}, {"c", 129}}, {{"r", 50}, {"c", 3}}}, {.schedule = "", .slack = 4});
+  expect_definition(
+      "axis r, c, k\ninput x[r, k] : i32 range(-10, 10)\ninput w[k, c] : i32 range(-3, 3)\n"
+      "a[r, c] = sum[k](x * w) // 7\noutput a : i32\n",
+      DType::f32, {{{"r", 7}, {"c", 20}, {"k", 33}}}, {.schedule = "", .slack = 4});
+}
+
 TEST(CpuPrograms, Products) {
   expect_samples({
       {"rows by columns",

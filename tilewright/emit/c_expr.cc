@@ -121,7 +121,7 @@ CValue CPrinter::as(CValue v, CKind kind) const {
     case CKind::Integer:
       if (v.kind == CKind::Boolean)
         return CValue::integer(wrap(v, branch_operand) + " ? 1 : 0", bits, branch);
-      TW_CHECK(v.kind == CKind::Integer, "a real where an integer is needed: " + v.text);
+      if (v.kind == CKind::Real) return cast_to(DType::i64, std::move(v));  // states hold integers as reals
       return CValue::integer("(" + dialect_.integer_type(bits) + ")" + wrap(v, unary), bits, unary);
     case CKind::Real:
       if (v.kind == CKind::Boolean)
@@ -380,7 +380,7 @@ CValue CPrinter::conditional(Expr e) {
   return out;
 }
 
-CValue CPrinter::cast_to(DType t, CValue v) {
+CValue CPrinter::cast_to(DType t, CValue v) const {
   if (t == DType::boolean) return as(std::move(v), CKind::Boolean);
   const bool to_integer = tilewright::is_integer(t);
   if (to_integer && v.kind != CKind::Real) {

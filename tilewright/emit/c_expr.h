@@ -110,6 +110,8 @@ class CPrinter {
   std::vector<std::string> take_declarations();
 
  protected:
+  /// A value in dtype `t`: reals rounded or, to integers, cut toward 0.
+  CValue cast_to(DType t, CValue v) const;
   /// An index coordinate, size, counter, param or variable.
   virtual CValue symbol(Sym s) = 0;
   /// An element of a buffer or tensor; `e` is the Read node.
@@ -168,7 +170,6 @@ class CPrinter {
   CValue connective(Op op, const std::vector<Expr>& args);
   CValue divide(Op op, Expr a, Expr b);
   CValue conditional(Expr e);
-  CValue cast_to(DType t, CValue v);
   CValue literal(Expr e);
   CValue declare(CValue v);
   void count_uses(Expr e);

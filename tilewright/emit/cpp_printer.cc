@@ -378,8 +378,9 @@ CValue CppPrinter::convert_lanes(CValue v, CKind k) const {
   } else if (from == CKind::Integer) {
     out.text = v.bits == 64 ? v.text : fmt::format("to_long({})", v.text);
     out.precedence = v.bits == 64 ? v.precedence : c_precedence::primary;
+  } else if (from == CKind::Real) {  // states hold integers as reals
+    return cast_to(DType::i64, std::move(v));
   } else {
-    TW_CHECK(from == CKind::Boolean, "a real where an integer is needed: " + v.text);
     out.text = fmt::format("select_int({}, splat_int(1), splat_int(0))", v.text);
   }
   return out;

@@ -39,7 +39,7 @@ const std::vector<Assumption>& assumptions() {
        "blocks of unmasked kernels take equally long and start in waves; of masked ones the heaviest may "
        "start last, the lightest where a plan has sections",
        "time sizes one block below and above a whole number of waves"},
-      {"A13", "where a mask reads arrays, every chunk is visited",
+      {"A13", "where a mask reads arrays, every chunk is priced as visited",
        "`run --target interp --json` counts the chunks visited"},
       {"A14", "clock and rates are those of the machine file", "log the clock during a run of a second"},
       {"A15", "a block takes the shared memory and registers that its tiles take",
