@@ -75,6 +75,7 @@ std::string bytes_of(const tw_array* arrays, int32_t n_arrays, const tw_value* v
   std::string all;
   const auto add = [&](const void* p, size_t bytes) { all.append(static_cast<const char*>(p), bytes); };
   const auto text = [&](const char* s) { all.append(s).push_back('\0'); };
+  add(&n_arrays, sizeof n_arrays);
   for (int32_t k = 0; k < n_arrays; ++k) {
     const tw_array& a = arrays[k];
     if (!a.name || !a.dtype || a.rank < 0 || (a.rank > 0 && !a.shape)) return {};

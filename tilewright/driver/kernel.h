@@ -103,9 +103,9 @@ class Kernel {
   bool repeat(void* stream);
   /// Counts of the last run on Target::Interp, summed over the kernels (peaks: the largest).
   Counts counts() const;
-  /// The plan and layout class the last run used, as text; of several kernels a line for each.
   /// On a GPU: UserError where a launch that has ended found an index outside of its array; the next run of the kernel looks too. Nothing waits for the device.
   void report_failures();
+  /// The plan and layout class the last run used, as text; of several kernels a line for each.
   std::string last_plan() const;
 
  private:
