@@ -131,6 +131,9 @@ class CudaKernel {
   void mma(const Mma& o, Lines& out);
   void fence(const Ops& list, size_t k, Lines& out);
   void wait_group(int pending, Lines& out);
+  /// Uses what `kept_` names and ops [first, last) of the list write.
+  void keep_before(const Ops& list, size_t first, size_t last, Lines& out);
+  void keep(Sym registers, Lines& out);
 
   // cuda_warps.cc: sm_80 and later
   void mma_by_warps(const Mma& o, Lines& out);
@@ -172,6 +175,9 @@ class CudaKernel {
   std::vector<std::vector<Sym>> groups_;  ///< committed groups in flight, oldest first: registers they touch
   std::vector<Sym> open_group_;
   bool worked_in_flight_ = false;    ///< tiles of many elements were computed since they were committed
+  /// Operands of products that were waited for and are to be used once more, so that the assembler leaves them their registers until then. The use is a branch, which it moves
+  /// nothing across: it is printed as late as the next write, where less is left to move than at the wait.
+  std::vector<Sym> kept_;
   std::set<Sym> varying_;            ///< variables that are defined again
   std::vector<std::string> counts_;  ///< of count_grid, for each axis
   std::string elements_;             ///< persistent: of the grid

@@ -53,16 +53,17 @@ const Buffer* finite_test(const MappedKernel& k, const Vote& v) {
 }  // namespace
 
 void CudaKernel::ops(const Ops& list, Lines& out) {
+  const size_t kept_outside = kept_.size();
   for (size_t k = 0; k < list.size();) {
-    if (element_op(list[k])) {
-      const size_t end = fusible(list, k);
+    const size_t end = element_op(list[k]) ? fusible(list, k) : k + 1;
+    keep_before(list, k, end, out);
+    if (element_op(list[k]))
       element_work(list, k, end, out);
-      k = end;
-    } else {
+    else
       op(list, k, out);
-      ++k;
-    }
+    k = end;
   }
+  for (; kept_.size() > kept_outside; kept_.pop_back()) keep(kept_.back(), out);
 }
 
 void CudaKernel::op(const Ops& list, size_t k, Lines& out) {

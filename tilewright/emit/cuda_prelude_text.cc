@@ -450,8 +450,8 @@ template <int n> __device__ __forceinline__ void tw_pin(unsigned (&r)[n]) {
 #pragma unroll
   for (int k = 0; k < n; ++k) asm volatile("" : "+r"(r[k])::"memory");
 }
-// Keeps operands of products in flight in their registers: assemblers before CUDA 13.3 give these to others as soon as the products are issued. Behind the wait they are
-// used in a case that never comes.
+// Keeps operands of products in flight in their registers: assemblers before CUDA 13.3 give these to others as soon as the products are issued. Somewhere behind the wait
+// they are used in a case that never comes.
 template <int n> __device__ __forceinline__ void tw_keep(const unsigned (&r)[n], bool never) {
   if (__builtin_expect(never, 0)) {
     unsigned all = 0;

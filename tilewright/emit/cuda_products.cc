@@ -146,10 +146,34 @@ void CudaKernel::wait_group(int pending, Lines& out) {
   // In the order of the buffers, so that the text is the same in every run.
   for (const Buffer& b : kernel_.buffers) {
     if (!done.count(b.sym) || flying.count(b.sym)) continue;
-    if (worked_in_flight_ && packed(b)) out.line(fmt::format("tw_keep({}, warp < 0);", names_.of(b.sym)));
+    if (worked_in_flight_ && packed(b)) kept_.push_back(b.sym);
     out.line(fmt::format("tw_pin({});", names_.of(b.sym)));
   }
   if (groups_.empty()) worked_in_flight_ = false;
+}
+
+void CudaKernel::keep_before(const Ops& list, size_t first, size_t last, Lines& out) {
+  if (kept_.empty()) return;
+  std::set<Sym> written;
+  for (size_t k = first; k < last; ++k) {
+    auto note = [&](const MappedOp& op) {
+      if (auto* m = std::get_if<MapOp>(&op.node)) written.insert(m->buffer);
+    };
+    note(list[k]);
+    for_each_body(list[k], [&](const Ops& inside) { for_each_op(inside, note); });
+  }
+  for (size_t k = 0; k < kept_.size();) {
+    if (written.count(kept_[k])) {
+      keep(kept_[k], out);
+      kept_.erase(kept_.begin() + k);
+    } else {
+      ++k;
+    }
+  }
+}
+
+void CudaKernel::keep(Sym registers, Lines& out) {
+  out.line(fmt::format("tw_keep({}, warp < 0);", names_.of(registers)));
 }
 
 }  // namespace tilewright::cuda_text
