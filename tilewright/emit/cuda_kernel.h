@@ -174,9 +174,10 @@ class CudaKernel {
   std::map<Sym, std::string> replaced_;  ///< register buffers read from elsewhere (pairs that are being made)
   std::vector<std::vector<Sym>> groups_;  ///< committed groups in flight, oldest first: registers they touch
   std::vector<Sym> open_group_;
-  bool worked_in_flight_ = false;    ///< tiles of many elements were computed since they were committed
-  /// Operands of products that were waited for and are to be used once more, so that the assembler leaves them their registers until then. The use is a branch, which it moves
-  /// nothing across: it is printed as late as the next write, where less is left to move than at the wait.
+  /// What element work on tiles of many elements wrote last since products were committed; null: none did.
+  Sym worked_in_flight_;
+  /// Operands of products that were waited for and are to be used once more (tw_keep). The use is a branch, which nothing is moved across: it is printed as late as the next
+  /// write, where less is left to move than at the wait.
   std::vector<Sym> kept_;
   std::set<Sym> varying_;            ///< variables that are defined again
   std::vector<std::string> counts_;  ///< of count_grid, for each axis

@@ -39,6 +39,11 @@ std::optional<ScannedUnits> scanned_units(const Buffer& b) {
   return ScannedUnits{b.layout.shape()[0] * b.layout.shape()[1] / 4, line / 4, apart / 4};
 }
 
+/// Does an integer division stand in the expression?
+bool divides(Expr e) {
+  return e.is(Op::FloorDiv) || e.is(Op::Mod) || std::any_of(e.args().begin(), e.args().end(), divides);
+}
+
 /// not (abs(tile) < inf) over all elements of a Local tile of floats: scanned 16 bytes at a time.
 const Buffer* finite_test(const MappedKernel& k, const Vote& v) {
   Expr e = v.condition;
@@ -222,9 +227,18 @@ void CudaKernel::vote(const Vote& o, Lines& out) {
     if (nest.loops.empty()) out.open("");
     coordinates(nest, out);
     CudaPrinter printer(*this, 32, 32);
-    out.line(fmt::format(
-        "{0} = {0} || {1};", flag,
-        CPrinter::wrap(printer.as(printer.value(o.condition), CKind::Boolean), c_precedence::both)));
+    // Terms that may all be evaluated are: no branches.
+    const std::vector<Sym> read = tensors_read(o.condition);
+    const bool harmless = !divides(o.condition) && std::all_of(read.begin(), read.end(), [&](Sym s) {
+      return has_buffer(s) && buffer(s).space == Space::Registers;
+    });
+    std::vector<Expr> terms{o.condition};
+    if (harmless && o.condition.is(Op::And)) terms = o.condition.args();
+    std::string all;
+    for (Expr t : terms)
+      all += (all.empty() ? "" : " & ") + CPrinter::wrap(printer.as(printer.value(t), CKind::Boolean),
+                                                         harmless ? c_precedence::unary : c_precedence::both);
+    out.line(fmt::format("{0} = {0} {1} {2};", flag, harmless ? "|" : "||", all));
     if (nest.loops.empty()) out.close();
     close_loops(nest, 0, nest.loops.size(), out);
     nest_ = nullptr;

@@ -450,13 +450,15 @@ template <int n> __device__ __forceinline__ void tw_pin(unsigned (&r)[n]) {
 #pragma unroll
   for (int k = 0; k < n; ++k) asm volatile("" : "+r"(r[k])::"memory");
 }
-// Keeps operands of products in flight in their registers: assemblers before CUDA 13.3 give these to others as soon as the products are issued. Somewhere behind the wait
-// they are used in a case that never comes.
-template <int n> __device__ __forceinline__ void tw_keep(const unsigned (&r)[n], bool never) {
+// Uses registers in a case that never comes. Behind a wait: assemblers before CUDA 13.3 give operands of products in flight to others as soon as these are issued, but not
+// what is used later. In front of one: what computes the registers is not moved behind it, where nothing is left to hide it.
+__device__ __forceinline__ unsigned tw_bits(unsigned x) { return x; }
+__device__ __forceinline__ unsigned tw_bits(float x) { return __float_as_uint(x); }
+template <class T, int n> __device__ __forceinline__ void tw_keep(const T (&r)[n], bool never) {
   if (__builtin_expect(never, 0)) {
     unsigned all = 0;
 #pragma unroll
-    for (int k = 0; k < n; ++k) all |= r[k];
+    for (int k = 0; k < n; ++k) all |= tw_bits(r[k]);
     asm volatile("nanosleep.u32 %0;" ::"r"(all & 1));
   }
 }

@@ -136,6 +136,10 @@ void CudaKernel::fence(const Ops& list, size_t k, Lines& out) {
 
 void CudaKernel::wait_group(int pending, Lines& out) {
   helpers_.use("tw_products");
+  if (worked_in_flight_ && int(groups_.size()) > pending) {
+    const Buffer& made = buffer(worked_in_flight_);
+    if (made.space == Space::Registers && (made.dtype == DType::f32 || packed(made))) keep(made.sym, out);
+  }
   out.line(fmt::format("tw_wait_group<{}>();", pending));
   std::set<Sym> done, flying(open_group_.begin(), open_group_.end());
   while (int(groups_.size()) > pending) {
@@ -149,7 +153,7 @@ void CudaKernel::wait_group(int pending, Lines& out) {
     if (worked_in_flight_ && packed(b)) kept_.push_back(b.sym);
     out.line(fmt::format("tw_pin({});", names_.of(b.sym)));
   }
-  if (groups_.empty()) worked_in_flight_ = false;
+  if (groups_.empty()) worked_in_flight_ = Sym();
 }
 
 void CudaKernel::keep_before(const Ops& list, size_t first, size_t last, Lines& out) {

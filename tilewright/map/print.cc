@@ -175,8 +175,9 @@ struct OpText {
   }
   std::string operator()(const ReduceOp& o) const {
     std::string scratch = o.scratch ? fmt::format(" through {}", o.scratch.name()) : "";
-    return fmt::format("{} {}= {} over {} of {}, across {}{}{}{}{}", o.buffer.name(),
-                       o.accumulate ? "combine" : "", name(o.reducer), names(o.axes), text(o.value),
+    const std::string over = o.axes.empty() ? "" : " over " + names(o.axes);
+    return fmt::format("{} {}= {}{} of {}, across {}{}{}{}{}", o.buffer.name(),
+                       o.accumulate ? "combine" : "", name(o.reducer), over, text(o.value),
                        name(o.across), scratch, where(o.frame), slots(o.uses), further(o.ahead)) +
            shares(o.shares);
   }

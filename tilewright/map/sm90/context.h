@@ -196,6 +196,8 @@ Role loading_role(Context& c);
 Role making_role(Context& c);
 Role computing_role(Context& c);
 void collect_arguments(Context& c);
+/// Sums over chunks stay parts of lanes where all that they enter is linear; the parts are added up behind the loop (lane_sums.cc).
+void keep_lane_sums(MappedKernel& k, Ops& body);
 /// Maps that round what a vote may compute again move in front of the vote (sm80/round_early.cc).
 void round_early(const MappedKernel& k, Ops& ops);
 /// Moves the map at `at` of `ops` in front of the last vote before it; false where it has to stay.

@@ -87,6 +87,7 @@ std::optional<Mapping> try_to_map(const Program& p, const TileProgram& t, const 
       std::any_of(c.staged.begin(), c.staged.end(), [](const Staged& s) { return s.load && !s.bulk; });
   if (plain && (c.makers > 0 || !c.through_rings.empty())) return {};  // the whole loading group copies
   c.out.roles.push_back(computing_role(c));
+  keep_lane_sums(c.out, c.out.roles[0].body);
   if (by_warps) round_early(c.out, c.out.roles[0].body);
   if (c.loaders > 0) {
     c.out.roles.push_back(loading_role(c));
