@@ -402,6 +402,42 @@ TEST(MapSm90, MuchElementWorkRunsBesideTheLastProducts) {
   for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
 }
 
+/// Lanes add up their own elements of every chunk; their parts meet once, behind the loop, and a bound of the sum is shared out among them.
+TEST(MapSm90, SumsStayInPartsOfLanes) {
+  for (const char* guard : {"speculative", "threshold", "moved", "always"}) {
+    const Compiled c = compile_file(
+        "examples/pf_causal.tw",
+        fmt::format("group b=1, h=1, i=128/64; stream j=64; keep Q; stages 2; roles 1+2; guard {}", guard));
+    const MappedRun run(c, {{"b", 1}, {"h", 2}, {"i", 130}, {"j", 330}}, LayoutClass::Aligned);
+    const MappedKernel& k = run.mapped().kernels[0];
+    int in_chunks = 0, totals = 0;
+    for_each_op(k.roles[0].body, [&](const MappedOp& op) {
+      if (auto* v = std::get_if<Vote>(&op.node); v && tensors_read(v->condition)[0].name() == "l_chunk")
+        EXPECT_NE(to_string(v->condition).find("<= 8192"), std::string::npos) << to_string(v->condition);
+      auto* r = std::get_if<ReduceOp>(&op.node);
+      if (!r || r->reducer != Reducer::Sum) return;
+      (r->axes.empty() ? totals : in_chunks) += 1;
+      EXPECT_EQ(r->across, r->axes.empty() ? Scope::Warp : Scope::Thread) << guard;
+    });
+    EXPECT_GT(in_chunks, 0) << guard;
+    EXPECT_EQ(totals, 1) << guard;
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << guard;
+  }
+}
+
+/// A sum that every chunk needs whole, here as the point of a difference, is added up in every chunk.
+TEST(MapSm90, SumsThatChunksNeedAreWhole) {
+  const Compiled c = compile_file("examples/variance.tw", "group r=64; stream c=64");
+  const MappedRun run(c, {{"r", 70}, {"c", 200}}, LayoutClass::Aligned);
+  int whole = 0;
+  for_each_op(run.mapped().kernels[0].roles[0].body, [&](const MappedOp& op) {
+    auto* r = std::get_if<ReduceOp>(&op.node);
+    whole += r && r->reducer == Reducer::Sum && r->across > Scope::Thread && !r->axes.empty();
+  });
+  EXPECT_GT(whole, 0);
+  for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
+}
+
 /// Both products of what is copied stand in one batch; a slow path that only adds what products left out stays behind its vote in the peeled chunk.
 TEST(MapSm90, ProductsOfCopiedTilesAreIssuedTogether) {
   for (int stages : {2, 3}) {
