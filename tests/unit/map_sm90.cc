@@ -412,8 +412,9 @@ TEST(MapSm90, SumsStayInPartsOfLanes) {
     const MappedKernel& k = run.mapped().kernels[0];
     int in_chunks = 0, totals = 0;
     for_each_op(k.roles[0].body, [&](const MappedOp& op) {
-      if (auto* v = std::get_if<Vote>(&op.node); v && tensors_read(v->condition)[0].name() == "l_chunk")
+      if (auto* v = std::get_if<Vote>(&op.node); v && tensors_read(v->condition)[0].name() == "l_chunk") {
         EXPECT_NE(to_string(v->condition).find("<= 8192"), std::string::npos) << to_string(v->condition);
+      }
       auto* r = std::get_if<ReduceOp>(&op.node);
       if (!r || r->reducer != Reducer::Sum) return;
       (r->axes.empty() ? totals : in_chunks) += 1;

@@ -180,7 +180,8 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
         const std::string place = p.each > 1
                                       ? fmt::format("{}[({}) * {} + {}]", p.name, offset, p.each, inner->var)
                                       : fmt::format("{}[{}]", p.name, offset);
-        w.body.line(fmt::format("{} = {};", place, combine(r->reducer, place, value)));
+        w.body.line(
+            fmt::format("{} = {};", place, r->axes.empty() ? value : combine(r->reducer, place, value)));
       } else if (packed(target)) {
         TW_CHECK(inner && inner->step == 1, fmt::format("pairs of {} are not innermost", target.sym.name()));
         const std::string pair = names_.fresh(names_.of(target.sym) + "_pair");

@@ -138,7 +138,10 @@ void CudaKernel::wait_group(int pending, Lines& out) {
   helpers_.use("tw_products");
   if (worked_in_flight_ && int(groups_.size()) > pending) {
     const Buffer& made = buffer(worked_in_flight_);
-    if (made.space == Space::Registers && (made.dtype == DType::f32 || packed(made))) keep(made.sym, out);
+    if (made.space == Space::Registers && (made.dtype == DType::f32 || packed(made))) {
+      out.line(fmt::format("tw_pin({});", names_.of(made.sym)));
+      keep(made.sym, out);
+    }
   }
   out.line(fmt::format("tw_wait_group<{}>();", pending));
   std::set<Sym> done, flying(open_group_.begin(), open_group_.end());

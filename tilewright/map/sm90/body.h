@@ -53,7 +53,8 @@ class BodyBuilder {
   Statements products_last(Statements list) const;
   /// The same values with bodies of slow paths run instead of tested for, and without what those make again.
   Statements settled(const Statements& list) const;
-  /// How many statements of the middle may run while the last products of the chunk before do: they touch nothing that those use, and registers hold it all.
+  /// How many statements of the middle, maps and reductions within warps, may run while the last products of the chunk before do: they touch nothing that those use, and
+  /// registers hold it all.
   size_t while_products_run(const Statements& first, const Statements& middle, const Statements& last,
                             const Loop* loop) const;
   /// Element work `work` behind products in flight, with the rounded operand of the next ones made in a tile of its own, and in front of votes that may make it again. How

@@ -215,12 +215,15 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
     batch(last, end, both);
     both.push_back({WaitGroup{1}, {}});
     release(without(in_first, join(in_middle, in_last)), masked, both);
+    // Three groups have no registers left for masks.
+    const bool beside = c_.groups <= 2;
+    if (beside) statements(ahead, masked, nullptr, both);
     both.push_back({WaitGroup{0}, {}});
     release(in_last, end, both);
     RingState state;
     state.waited = in_first;
     state.held = without(in_first, join(in_middle, in_last));
-    Statements rest = middle;
+    Statements rest = beside ? behind : middle;
     rest.insert(rest.end(), last.begin(), last.end());
     statements(rest, masked, &state, both);
     ops.push_back({If{less(next->lo, next->hi), std::move(both), std::move(drain)},
@@ -338,7 +341,9 @@ size_t BodyBuilder::while_products_run(const Statements& first, const Statements
   size_t n = 0;
   for (; n < middle.size(); ++n) {
     const Stmt& s = *middle[n];
-    if (!std::holds_alternative<Map>(s.node) || !rings({&s}, loop).empty()) break;
+    const auto* reduce = std::get_if<Reduce>(&s.node);
+    const bool by_lanes = reduce && c_.distribution.across(reduce->axes) <= Scope::Warp;
+    if (!(std::holds_alternative<Map>(s.node) || by_lanes) || !rings({&s}, loop).empty()) break;
     std::vector<Sym> tiles = tiles_read(c_, s);
     for (Sym t : tiles_written(s)) tiles.push_back(t), hold(t);
     if (std::any_of(tiles.begin(), tiles.end(), [&](Sym t) { return flying.count(t) > 0; })) break;
