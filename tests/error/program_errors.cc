@@ -942,6 +942,31 @@ error: --dtype y=f16: `y` declares no dtype
 )");
 }
 
+TEST(ProgramErrors, OverridesOfSizesThatAreNoLiterals) {
+  Overrides o;
+  o.literal_sizes = {{"i", 3}, {"j", 4}, {"e", 9}};
+  EXPECT_EQ("\n" + messages("axis i, j = 2 * size(i), d = 4, e = size(d)\ninput x[i, j, d] : f32\n"
+                            "input w[e] : f32\ny[i] = sum[j, d](x)\nz[e] = w\noutput y, z\n",
+                            o),
+            R"(
+t.tw:1:6: error: --size i=3: axis `i` declares no size to replace
+  axis i, j = 2 * size(i), d = 4, e = size(d)
+       ^
+  help: leave it out: the size comes with the arrays
+
+t.tw:1:9: error: --size j=4: axis `j` is declared by the sizes of others, 2 * size(i)
+  axis i, j = 2 * size(i), d = 4, e = size(d)
+          ^
+  help: leave it out: the size follows when the program runs
+
+t.tw:1:33: error: --size e=9: axis `e` is 4 by its declaration e = size(d) with d = 4
+  axis i, j = 2 * size(i), d = 4, e = size(d)
+                                  ^
+  help: replace the sizes that it follows from, or leave --size e out
+
+)");
+}
+
 TEST(ProgramErrors, NoMoreThanTwentyAtOnce) {
   std::string text = "axis i\n";
   for (int k = 0; k < 50; ++k) text += "a" + std::to_string(k) + "[i] = unknown\n";

@@ -197,7 +197,7 @@ TEST(ProgramParse, Overrides) {
       "axis i, d = 128, e = size(d)\ninput x[i, d] : f16\ny[i] : bf16 = sum[d](x)\nz[i] = y + "
       "size(e)\noutput y, z : f16";
   Overrides o;
-  o.literal_sizes = {{"d", 64}, {"i", 3}};
+  o.literal_sizes = {{"d", 64}, {"e", 64}};
   o.dtypes = {{"x", DType::bf16}, {"y", DType::f32}, {"z", DType::bf16}};
   const Program p = parse(text, o);
   EXPECT_TRUE(p.axis("d")->size.is_constant(64));

@@ -126,7 +126,10 @@ struct Session::Impl {
       const std::vector<int64_t> shape = shape_of(in.dims, sizes);
       const Fill fill = it == o.inputs.end() ? Fill::Normal : it->second.fill;
       std::pair<double, double> range{0, in.dtype == DType::boolean ? 2 : 1};
-      if (in.range && fill != Fill::Zeros) range = declared_range(in);
+      if (in.range && fill != Fill::Zeros && (it == o.inputs.end() || !is_float(in.dtype))) {
+        range = declared_range(in);
+        check_range(in, shape, range);
+      }
       if (is_float(in.dtype)) {
         inputs[name] = in.range && it == o.inputs.end()
                            ? filled_within(in.dtype, shape, o.seed, name, range.first, range.second)
@@ -160,6 +163,19 @@ struct Session::Impl {
       range = {std::max(range.first, -most), std::min(range.second, most)};
     }
     return range;
+  }
+
+  /// Refuses a range that holds no value of the dtype, where one is needed.
+  void check_range(const Input& in, const std::vector<int64_t>& shape,
+                   const std::pair<double, double>& range) const {
+    const auto [lo, hi] = range;
+    const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+    if (empty || least_from(in.dtype, lo) < hi || std::isinf(lo)) return;
+    throw UserError(
+        in.span,
+        fmt::format("the range of `{}` is [{}, {}), which holds no value of {}", in.sym.name(), lo, hi,
+                    name(in.dtype)),
+        fmt::format("give params and sizes with which it holds one, or --input {}=FILE.npy", in.sym.name()));
   }
 
   /// Refuses arrays that the machine cannot hold, which the system would only notice when they are filled.

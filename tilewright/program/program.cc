@@ -19,19 +19,6 @@ std::vector<Sym> flat(const std::vector<Dim>& dims) {
   return all;
 }
 
-/// Offset of the first byte that is not UTF-8 text, or npos.
-size_t first_non_text(const std::string& text) {
-  for (size_t k = 0; k < text.size();) {
-    const unsigned char c = static_cast<unsigned char>(text[k]);
-    const size_t more = c < 0x80 ? 0 : (c >> 5) == 6 ? 1 : (c >> 4) == 14 ? 2 : (c >> 3) == 30 ? 3 : 4;
-    if (c == 0 || more == 4 || k + more >= text.size() + (more == 0)) return k;
-    for (size_t m = 1; m <= more; ++m)
-      if ((static_cast<unsigned char>(text[k + m]) & 0xC0) != 0x80) return k;
-    k += more + 1;
-  }
-  return std::string::npos;
-}
-
 }  // namespace
 
 std::vector<Sym> Input::axes() const { return flat(dims); }
@@ -114,10 +101,8 @@ Program load_program(const std::string& path, const Overrides& overrides) {
     throw UserError({}, fmt::format("cannot read {}: {}", path, file.problem()),
                     file.remedy().empty() ? "give the path of a .tw file" : file.remedy());
   auto source = std::make_shared<SourceText>(SourceText{path, std::move(text)});
-  const size_t bad = first_non_text(source->text);
-  if (bad != std::string::npos)
-    throw UserError({}, fmt::format("{} is not a text: byte {} is not UTF-8", path, bad),
-                    "give the path of a .tw file");
+  if (const std::string why = why_no_text(source->text); !why.empty())
+    throw UserError({}, fmt::format("{} is not a text: {}", path, why), "give the path of a .tw file");
   return parse_program(source, overrides);
 }
 

@@ -102,9 +102,9 @@ std::string written(Expr e);
 /// How it gets a literal size: "declare `axis f = 128` (any literal)".
 std::string hint_of_literal(const Axis& a);
 
-/// Replacements made before parsing is finished: `--size d=64` replaces a literal size (or fixes a run-time
-/// one only if the axis is declared with a literal), `--dtype Q=bf16` a declared dtype of an input, statement
-/// or output.
+/// Replacements made before parsing is finished: `--size d=64` replaces a literal size, `--dtype Q=bf16` a declared
+/// dtype of an input, statement or output. An axis of another size is refused; one whose size follows from literals
+/// may be named with the size that it has.
 struct Overrides {
   std::map<std::string, int64_t> literal_sizes;
   std::map<std::string, DType> dtypes;

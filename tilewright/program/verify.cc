@@ -141,7 +141,7 @@ DType Verifier::dtype_of(const Statement::Item& item) const {
   return given != overrides_.dtypes.end() ? given->second : *parse_dtype(item.dtype->name);
 }
 
-Range Verifier::range_of(const Statement::Item& item) {
+Range Verifier::range_of(const Statement::Item& item, DType dtype) {
   if (!item.lo) return {};
   Scope scope;
   scope.place = "a range";
@@ -151,6 +151,15 @@ Range Verifier::range_of(const Statement::Item& item) {
     diagnostics_.fail(Span::join(item.lo->span, item.hi->span),
                       fmt::format("the range of `{}` is empty", item.name.name),
                       "range(lo, hi) holds lo and excludes hi");
+  if (lo && hi && !std::isinf(*lo) && !(least_from(dtype, *lo) < *hi)) {
+    const double next = least_from(dtype, *lo);
+    diagnostics_.fail(
+        Span::join(item.lo->span, item.hi->span),
+        fmt::format(
+            "the range of `{}` holds no value of {}: {}", item.name.name, tilewright::name(dtype),
+            std::isinf(next) ? "all are smaller" : fmt::format("the first from {} on is {}", *lo, next)),
+        "widen it, or declare a dtype that has values there");
+  }
   return r;
 }
 
@@ -158,7 +167,7 @@ void Verifier::param_statement(const Statement::Item& item, const Span& span) {
   Param p;
   p.dtype = *parse_dtype(item.dtype->name);
   p.span = span;
-  p.range = range_of(item);
+  p.range = range_of(item, p.dtype);
   if (item.value) {
     Scope scope;
     scope.place = "the default of a param";
@@ -217,7 +226,7 @@ void Verifier::input_statement(const Statement::Item& item, const Span& span) {
   Input in;
   in.dims = dims_of(item, "an input");
   in.dtype = dtype_of(item);
-  in.range = range_of(item);
+  in.range = range_of(item, in.dtype);
   in.span = span;
   in.sym = Sym::fresh(described(item.name.name, SymbolKind::Tensor, in.dtype, in.range));
   declare(item.name, Entry::InputName, program_.inputs.size());
@@ -336,6 +345,8 @@ void Verifier::check_sizes() {
     Axis& a = program_.axes[axis->second];
     if (a.size && free_symbols(a.size).empty() && size >= 0) a.size = Expr(size);
   }
+  std::vector<Expr> written;  // sizes as they are declared
+  for (const Axis& a : program_.axes) written.push_back(a.size);
   std::map<Sym, size_t> axis_of_size;
   for (size_t k = 0; k < program_.axes.size(); ++k) axis_of_size[program_.axes[k].index.size()] = k;
   std::vector<int> state(program_.axes.size(), 0);  // 0 new, 1 open, 2 done
@@ -377,6 +388,10 @@ void Verifier::check_sizes() {
       diagnostics_.fail(axis.span,
                         fmt::format("the size of axis `{}` is {}", axis.name(), axis.size.rational()->str()),
                         "a size is not negative");
+    if (*axis.size.rational() > Rational(int64_t{1} << 62))
+      diagnostics_.fail(axis.span,
+                        fmt::format("the size of axis `{}` is {}", axis.name(), axis.size.rational()->str()),
+                        "a size is at most 2^62");
   };
   for (size_t k = 0; k < program_.axes.size(); ++k) {
     try {
@@ -384,6 +399,34 @@ void Verifier::check_sizes() {
       visit(visit, k);
     } catch (const StatementAbandoned&) {
       for (size_t open : path) state[open] = 2;
+    }
+  }
+  for (size_t k = 0; k < program_.axes.size(); ++k) {
+    const Axis& axis = program_.axes[k];
+    const auto given = overrides_.literal_sizes.find(axis.name());
+    if (given == overrides_.literal_sizes.end() || given->second < 0) continue;
+    const std::string shown = fmt::format("--size {}={}", axis.name(), given->second);
+    if (!written[k]) {
+      diagnostics_.add(axis.span,
+                       fmt::format("{}: axis `{}` declares no size to replace", shown, axis.name()),
+                       "leave it out: the size comes with the arrays");
+    } else if (!axis.baked()) {
+      diagnostics_.add(axis.span,
+                       fmt::format("{}: axis `{}` is declared by the sizes of others, {}", shown, axis.name(),
+                                   to_string(written[k])),
+                       "leave it out: the size follows when the program runs");
+    } else if (!(*axis.size.rational() == Rational(given->second))) {
+      std::vector<std::string> others;
+      for (Sym s : free_symbols(written[k])) {
+        const Axis& other = program_.axes[axis_of_size.at(s)];
+        others.push_back(fmt::format("{} = {}", other.name(), other.size.rational()->str()));
+      }
+      diagnostics_.add(
+          axis.span,
+          fmt::format("{}: axis `{}` is {} by its declaration {} = {} with {}", shown, axis.name(),
+                      axis.size.rational()->str(), axis.name(), to_string(written[k]),
+                      fmt::join(others, ", ")),
+          fmt::format("replace the sizes that it follows from, or leave --size {} out", axis.name()));
     }
   }
 }

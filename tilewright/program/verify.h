@@ -61,7 +61,7 @@ class Verifier {
   void check_overrides();
   void declare(const Ident& name, Entry::Kind kind, size_t index);
   std::vector<Dim> dims_of(const Statement::Item& item, const std::string& where);
-  Range range_of(const Statement::Item& item);
+  Range range_of(const Statement::Item& item, DType dtype);
   DType dtype_of(const Statement::Item& item) const;
   void report_missing(const Scope& scope, const std::string& name);
 

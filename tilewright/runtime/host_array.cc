@@ -90,15 +90,18 @@ HostArray filled_within(DType dtype, std::vector<int64_t> shape, uint64_t seed, 
   HostArray a = filled(dtype, std::move(shape), below && above ? Fill::Uniform : Fill::Normal, seed, name);
   if (!below && !above) return a;
   const int64_t n = a.elements();
-  if (n > 0 && !(lo < hi))
-    throw UserError(Span{}, fmt::format("input `{}` has the empty range [{}, {})", name, lo, hi),
+  if (n > 0 && !(below ? least_from(dtype, lo) < hi : greatest_below(dtype, hi) >= lo))
+    throw UserError(Span{},
+                    fmt::format("input `{}` has the range [{}, {}), which holds no value of {}", name, lo, hi,
+                                tilewright::name(dtype)),
                     "declare a range that holds a value");
   for (int64_t k = 0; k < n; ++k) {
     const double x = a.at(k);
     double value = below && above ? lo + x * (hi - lo) : below ? lo + std::fabs(x) : hi - std::fabs(x);
     value = round_to(dtype, value);
     if (!(value >= lo && value < hi))  // rounded out of it
-      value = below && above ? lo / 2 + hi / 2 : below ? lo + 1 : hi - 1;
+      value = round_to(dtype, below && above ? lo / 2 + hi / 2 : below ? lo + 1 : hi - 1);
+    if (!(value >= lo && value < hi)) value = below ? least_from(dtype, lo) : greatest_below(dtype, hi);
     store_element(dtype, a.data.get(), k, value);
   }
   return a;

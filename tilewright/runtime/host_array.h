@@ -27,7 +27,8 @@ enum class Fill : uint8_t { Normal, Uniform, Zeros };
 /// Normal: mean 0, deviation 1. Uniform: [0, 1). Integer arrays with Normal or Uniform take `lo`, `hi` (half open) and are uniform in it.
 HostArray filled(DType dtype, std::vector<int64_t> shape, Fill fill, uint64_t seed, const std::string& name,
                  int64_t lo = 0, int64_t hi = 1);
-/// Reals uniform in [lo, hi), or where one bound is infinite as far from the other as normal numbers from 0.
+/// Reals uniform in [lo, hi), or where one bound is infinite as far from the other as normal numbers from 0. UserError where the dtype has no value
+/// in it.
 HostArray filled_within(DType dtype, std::vector<int64_t> shape, uint64_t seed, const std::string& name,
                         double lo, double hi);
 

@@ -130,6 +130,30 @@ double round_to(DType t, double x) {
   return std::fabs(rounded) > i.max ? std::copysign(overflow, x) : rounded;
 }
 
+double least_from(DType t, double lo) {
+  constexpr double none = std::numeric_limits<double>::infinity();
+  if (t == DType::boolean) return lo <= 0 ? 0 : lo <= 1 ? 1 : none;
+  if (is_integer(t)) {
+    const double bound = std::ldexp(1, 8 * bytes(t) - 1);
+    return std::ceil(lo) >= bound ? none : std::max(-bound, std::ceil(lo));
+  }
+  const double nearest = round_to(t, lo);
+  if (nearest >= lo) return nearest;
+  if (std::isinf(nearest)) return -max_finite(t);
+  // Values from here to the next power of two, which is one of them, lie equally far apart.
+  const double step = std::ldexp(1, std::max(std::ilogb(lo), info(t).min_exponent) - info(t).mantissa);
+  return nearest + step > max_finite(t) ? none : nearest + step;
+}
+
+double greatest_below(DType t, double hi) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double above = std::nextafter(-hi, infinity);
+  if (is_float(t)) return -least_from(t, above);
+  if (t == DType::boolean) return hi > 1 ? 1 : hi > 0 ? 0 : -infinity;
+  const double bound = std::ldexp(1, 8 * bytes(t) - 1);
+  return std::ceil(hi) - 1 < -bound ? -infinity : std::min(bound - 1, std::ceil(hi) - 1);
+}
+
 double load_element(DType t, const void* array, int64_t index) {
   switch (t) {
     case DType::f64: return load<double>(array, index);

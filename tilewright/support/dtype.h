@@ -20,6 +20,11 @@ double max_finite(DType t);  ///< largest finite value (65504 for f16); 0 for ot
 /// truncates toward zero and saturates; bool is x != 0).
 double round_to(DType t, double x);
 
+/// The least value of `t` that is not below `lo`; infinity where `t` has no finite one.
+double least_from(DType t, double lo);
+/// The greatest value of `t` that is below `hi`; minus infinity where `t` has no finite one.
+double greatest_below(DType t, double hi);
+
 double load_element(DType t, const void* array,
                     int64_t index);  ///< element `index` (in elements) as a double
 void store_element(DType t, void* array, int64_t index, double x);  ///< rounds, then stores

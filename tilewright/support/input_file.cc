@@ -63,6 +63,20 @@ std::string InputFile::text() {
   return all;
 }
 
+std::string why_no_text(const std::string& content) {
+  for (size_t k = 0; k < content.size();) {
+    const unsigned char c = static_cast<unsigned char>(content[k]);
+    if (c == 0) return fmt::format("byte {} is NUL", k);
+    const size_t more = c < 0x80 ? 0 : (c >> 5) == 6 ? 1 : (c >> 4) == 14 ? 2 : (c >> 3) == 30 ? 3 : 4;
+    bool whole = more < 4 && k + more < content.size();
+    for (size_t m = 1; whole && m <= more; ++m)
+      whole = (static_cast<unsigned char>(content[k + m]) & 0xC0) == 0x80;
+    if (!whole) return fmt::format("byte {} is not UTF-8", k);
+    k += more + 1;
+  }
+  return {};
+}
+
 uint64_t memory_of_machine() {
   auto most = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {

@@ -34,6 +34,9 @@ class InputFile {
   uint64_t bytes_ = 0;
 };
 
+/// Why a file's content is no text: "byte 7 is NUL", "byte 7 is not UTF-8"; empty of a text.
+std::string why_no_text(const std::string& content);
+
 /// Bytes of memory that this process may use: that of the machine, or less where it is confined to less.
 uint64_t memory_of_machine();
 
