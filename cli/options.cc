@@ -55,8 +55,9 @@ void read_schedule(const std::string& given, CompileOptions& c) {
             : "name a file that holds a schedule, or write clauses, such as \"stream j=128\"");
   c.schedule = content;
   c.schedule_name = given;
-  if (c.schedule.find('\0') != std::string::npos)
-    mistake(fmt::format("--schedule {}: the file is not a text", given), "name a file that holds a schedule");
+  if (const std::string why = why_no_text(content); !why.empty())
+    mistake(fmt::format("--schedule {}: the file is not a text: {}", given, why),
+            "name a file that holds a schedule");
   if (c.schedule.empty())
     mistake(fmt::format("--schedule {}: the file is empty", given),
             "write clauses into it, such as \"stream j=128\"");
@@ -141,7 +142,7 @@ void add_common(CLI::App& verb, Options& o) {
   add_map(verb, o);
   verb.add_option("--arch", o.arch,
                   "the GPU architecture that kernels are made for (default: that of the device, else sm_90a)")
-      ->type_name("sm_90a|sm_80|sm_89|...");
+      ->type_name("sm_90a|sm_80|...");
   add_threads(verb, o);
   add_device(verb, o);
   add_json(verb, o.json);

@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "tests/support/command.h"
@@ -236,6 +238,10 @@ TEST_F(CommandErrors, Sizes) {
   const std::string large = refused({"run", "s.tw", "--size", "r=1000000,j=100000000"});
   EXPECT_EQ(large.substr(0, large.find(" GiB")), "error: the inputs and outputs take 372529.0") << large;
   EXPECT_EQ(large.substr(large.rfind(" GiB")), " GiB\n  help: give smaller sizes\n");
+  EXPECT_EQ(refused({"derive", "s.tw", "--size", "c=9223372036854775807"}),
+            "s.tw:3:6: error: the size of axis `c` is 9223372036854775807\n  axis c = 8\n       ^\n  help: a "
+            "size is "
+            "at most 2^62\n");
   // Also where no array is made.
   for (const char* verb : {"run", "derive", "emit"})
     EXPECT_EQ(refused({verb, "s.tw", "--size", "q=3"}),
@@ -315,9 +321,10 @@ TEST_F(CommandErrors, Schedules) {
             "comment.sched:1:1: error: the schedule holds no clause\n  # nothing\n  ^\n  help: write one, "
             "such as `stream j=128`, or give no schedule for the default plans\n");
   write(folder + "/binary.sched", std::string("stream j=4\0", 11));
-  EXPECT_EQ(
-      run_refused({"--schedule", "binary.sched"}),
-      "error: --schedule binary.sched: the file is not a text\n  help: name a file that holds a schedule\n");
+  EXPECT_EQ(run_refused({"--schedule", "binary.sched"}),
+            "error: --schedule binary.sched: the file is not a text: byte 10 is NUL\n  help: name a file "
+            "that holds a "
+            "schedule\n");
   write(folder + "/bad.sched", "# chunks\r\nstream j=4\r\nstrem j=3\r\n");
   EXPECT_EQ(run_refused({"--schedule", "bad.sched"}),
             "bad.sched:3:1: error: no clause begins with `strem`\n  strem j=3\n  ^~~~~\n  help: did you mean "
@@ -487,10 +494,101 @@ TEST_F(CommandErrors, IntegerParams) {
             std::string::npos);
 }
 
+/// An axis whose size follows from literals has no size of its own to replace.
+TEST_F(CommandErrors, SizesThatFollowFromLiterals) {
+  write(folder + "/d.tw",
+        "axis i\naxis d = 8\naxis e = 2 * size(d)\ninput x[i, d] : f32\ninput w[d, e] : f32\n"
+        "y[i, e] = sum[d](x * w)\noutput y\n");
+  const std::string where = "\n  axis e = 2 * size(d)\n       ^\n  help: ";
+  for (const char* verb : {"run", "emit", "derive"})
+    EXPECT_EQ(refused({verb, "d.tw", "--size", "e=20"}),
+              "d.tw:3:6: error: --size e=20: axis `e` is 16 by its declaration e = 2 * size(d) with d = 8" +
+                  where + "replace the sizes that it follows from, or leave --size e out\n");
+  EXPECT_EQ(refused({"run", "d.tw", "--size", "d=4,e=20,i=2"}),
+            "d.tw:3:6: error: --size e=20: axis `e` is 8 by its declaration e = 2 * size(d) with d = 4" +
+                where + "replace the sizes that it follows from, or leave --size e out\n");
+  const CommandResult agrees =
+      tilewright({"run", "d.tw", "--target", "interp", "--size", "d=10,e=20,i=2"}, folder);
+  EXPECT_EQ(agrees.status, 0) << agrees.err;
+}
+
+/// Ranges between two neighbouring values of a dtype.
+TEST_F(CommandErrors, RangesThatHoldNoValue) {
+  write(folder + "/n.tw", "axis j\ninput x[j] : f16 range(1.0001, 1.0002)\ny[j] = x\noutput y\n");
+  EXPECT_EQ(
+      refused({"derive", "n.tw"}),
+      "n.tw:2:24: error: the range of `x` holds no value of f16: the first from 1.0001 on is "
+      "1.0009765625\n  input x[j] : f16 range(1.0001, 1.0002)\n                         ^~~~~~~~~~~~~~\n"
+      "  help: widen it, or declare a dtype that has values there\n");
+  EXPECT_EQ(tilewright({"run", "n.tw", "--size", "j=2", "--dtype", "x=f32"}, folder).status, 0);
+  write(folder + "/i.tw", "axis j\ninput k[j] : i8 range(200, 300)\ny[j] = k\noutput y\n");
+  EXPECT_EQ(refused({"derive", "i.tw"}),
+            "i.tw:2:23: error: the range of `k` holds no value of i8: all are smaller\n"
+            "  input k[j] : i8 range(200, 300)\n                        ^~~~~~~~\n"
+            "  help: widen it, or declare a dtype that has values there\n");
+  write(folder + "/p.tw",
+        "axis j\nparam lo : f32 = 0\ninput x[j] : f16 range(lo, lo + 0.0001)\ny[j] = x\noutput y\n");
+  EXPECT_EQ(
+      refused({"run", "p.tw", "--size", "j=2", "--param", "lo=1.0001"}),
+      "p.tw:3:1: error: the range of `x` is [1.000100016593933, 1.000200016593933), which holds no value "
+      "of f16\n  input x[j] : f16 range(lo, lo + 0.0001)\n  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+      "  help: give params and sizes with which it holds one, or --input x=FILE.npy\n");
+  EXPECT_EQ(tilewright({"run", "p.tw", "--size", "j=2", "--param", "lo=2"}, folder).status, 0);
+  EXPECT_EQ(tilewright({"run", "p.tw", "--size", "j=0", "--param", "lo=1.0001"}, folder).status, 0);
+}
+
+TEST_F(CommandErrors, Architectures) {
+  for (const char* arch : {"sm_999", "sm_70", "sm_90b", "90"})
+    EXPECT_EQ(refused({"emit", "s.tw", "--target", "cuda", "--stage", "plan", "--arch", arch}),
+              fmt::format("error: `{}` is no architecture that kernels are made for\n  help: choose one of "
+                          "sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_103, sm_110, sm_120, "
+                          "sm_121\n",
+                          arch));
+  EXPECT_EQ(refused({"check", "s.tw", "--target", "interp-mapped", "--map", "sm70"}),
+            "error: no mapping is called `sm70`\n  help: did you mean `sm90`?\n");
+  EXPECT_EQ(refused({"check", "s.tw", "--target", "interp-mapped", "--map", "hopper"}),
+            "error: no mapping is called `hopper`\n  help: choose one of sm90, sm80, cpu\n");
+}
+
+/// Clauses that a target has no use for, each with its place in the schedule.
+TEST_F(CommandErrors, ClausesThatATargetHasNot) {
+  write(
+      folder + "/a.tw",
+      "axis h, i, j\naxis d = 16\ninput Q[h, i, d] : f16\ninput K[h, j, d] : f16\ninput n[h] : i32 range(0, "
+      "9)\nP[h, i] = logsumexp[j](where(j < n[h], sum[d](Q * K), -inf))\noutput P\n");
+  const auto plan = [&](const std::vector<std::string>& target, const std::string& schedule) {
+    std::vector<std::string> all{"emit", "a.tw", "--stage", "plan", "--schedule", schedule, "--target"};
+    all.insert(all.end(), target.begin(), target.end());
+    return refused(all);
+  };
+  EXPECT_EQ(
+      plan({"cpu"}, "stream j=64; bounds device"),
+      "<schedule>:1:14: error: bounds device: the kernels run on the host\n  stream j=64; bounds device\n"
+      "               ^~~~~~~~~~~~~\n  help: write `bounds host` or `bounds tested`\n");
+  EXPECT_EQ(plan({"cuda"}, "bounds host"),
+            "<schedule>:1:1: error: bounds host: the arrays that the mask reads lie on the device\n"
+            "  bounds host\n  ^~~~~~~~~~~\n  help: write `bounds device` or `bounds tested`\n");
+  EXPECT_EQ(
+      plan({"cpu"}, "group h=1, i=64; grid blocks, h/32 MB"),
+      "<schedule>:1:18: error: sections of `h`: a CPU has no grid: its threads take the next block as they "
+      "come\n  group h=1, i=64; grid blocks, h/32 MB\n                   ^~~~~~~~~~~~~~~~~~~~\n"
+      "  help: leave `grid` out\n");
+  EXPECT_EQ(
+      plan({"cpu"}, "roles 1+1; grid persistent"),
+      "<schedule>:1:12: error: grid persistent: a CPU has no grid: its threads take the next block as they "
+      "come\n  roles 1+1; grid persistent\n             ^~~~~~~~~~~~~~~\n  help: leave `grid` out\n");
+  EXPECT_EQ(
+      plan({"cuda", "--arch", "sm_80"}, "stream j=64; roles 1+2"),
+      "<schedule>:1:14: error: roles 1+2: kernels for sm_80 have no loading group: the groups that compute "
+      "copy too\n  stream j=64; roles 1+2\n               ^~~~~~~~~\n  help: write `roles 0+2`\n");
+}
+
 TEST_F(CommandErrors, RangesThatParamsEmpty) {
   write(folder + "/e.tw", "axis j\nparam n : i32 = 2\ninput k[j] : i32 range(0, n)\ny[j] = k\noutput y\n");
   EXPECT_EQ(refused({"run", "e.tw", "--size", "j=2", "--param", "n=0"}),
-            "error: input `k` has the empty range [0, 0)\n  help: declare a range that holds a value\n");
+            "e.tw:3:1: error: the range of `k` is [0, 0), which holds no value of i32\n"
+            "  input k[j] : i32 range(0, n)\n  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+            "  help: give params and sizes with which it holds one, or --input k=FILE.npy\n");
   write(folder + "/z.tw",
         "axis j\nparam n : i32 = 2\ninput k[j] : i32 range(0, 9 // n)\ny[j] = k\noutput y\n");
   EXPECT_EQ(refused({"run", "z.tw", "--size", "j=2", "--param", "n=0"}),
@@ -555,6 +653,9 @@ TEST_F(CommandErrors, Programs) {
   write(folder + "/binary.tw", "\x80\xff\x01");
   EXPECT_EQ(refused({"derive", "binary.tw"}),
             "error: binary.tw is not a text: byte 0 is not UTF-8\n  help: give the path of a .tw file\n");
+  write(folder + "/nul.tw", std::string("axis j\n\0axis k\n", 15));
+  EXPECT_EQ(refused({"derive", "nul.tw"}),
+            "error: nul.tw is not a text: byte 7 is NUL\n  help: give the path of a .tw file\n");
   std::string text = kProgram, crlf;
   text.pop_back();
   for (char c : text) crlf += c == '\n' ? "\r\n" : std::string(1, c);

@@ -112,10 +112,12 @@ TEST(DriverErrors, Schedules) {
   o.target = Target::Cpu;
   EXPECT_EQ(
       refusal(lengths, o),
-      "error: bounds device: the kernels run on the host\n  help: write `bounds host` or `bounds tested`\n");
+      "<schedule>:1:1: error: bounds device: the kernels run on the host\n  bounds device\n  ^~~~~~~~~~~~~\n"
+      "  help: write `bounds host` or `bounds tested`\n");
   o.host_steps = false;
   EXPECT_EQ(refusal(lengths, o),
-            "error: bounds device: the kernels run on the host\n  help: write `bounds tested`\n");
+            "<schedule>:1:1: error: bounds device: the kernels run on the host\n  bounds device\n"
+            "  ^~~~~~~~~~~~~\n  help: write `bounds tested`\n");
   o = {};
   o.schedule = "resident j=64; bounds tested";
   EXPECT_EQ(
@@ -151,20 +153,24 @@ TEST(DriverErrors, Schedules) {
   o.schedule = "stream j=64; bounds host";
   o.target = Target::Cuda;
   EXPECT_EQ(refusal(lengths, o),
-            "error: bounds host: the arrays that the mask reads lie on the device\n  help: write `bounds "
+            "<schedule>:1:14: error: bounds host: the arrays that the mask reads lie on the device\n"
+            "  stream j=64; bounds host\n               ^~~~~~~~~~~\n  help: write `bounds "
             "device` or `bounds tested`\n");
   o.target = Target::Cuda;
   o.arch = "sm_80";
   o.schedule = "stream j=64; roles 1+1; grid persistent";
-  EXPECT_EQ(refusal(lengths, o),
-            "error: grid persistent: kernels for sm_80 have no loading group, which would read ahead for the "
-            "next element "
-            "of the grid\n  help: leave it out, or write `grid blocks`\n");
+  EXPECT_EQ(
+      refusal(lengths, o),
+      "<schedule>:1:25: error: grid persistent: kernels for sm_80 have no loading group, which would read "
+      "ahead for the next element of the grid\n  stream j=64; roles 1+1; grid persistent\n"
+      "                          ^~~~~~~~~~~~~~~\n  help: leave it out, or write `grid blocks`\n");
   o.target = Target::Cpu;
   o.arch.clear();
-  EXPECT_EQ(refusal(lengths, o),
-            "error: grid persistent: a CPU has no grid: its threads take the next block as they come\n  "
-            "help: leave it out, or write `grid blocks`\n");
+  EXPECT_EQ(
+      refusal(lengths, o),
+      "<schedule>:1:25: error: grid persistent: a CPU has no grid: its threads take the next block as they "
+      "come\n  stream j=64; roles 1+1; grid persistent\n                          ^~~~~~~~~~~~~~~\n"
+      "  help: leave `grid` out\n");
   o.target = Target::Cpu;
   o.schedule = "stream j=4; split j=8";
   EXPECT_EQ(refusal(kRows, o),

@@ -278,10 +278,8 @@ TEST(DocsPages, CommandsOfThePageOfPapersRun) {
 
 struct Column {
   Target target;
-  const char* arch;
+  std::string arch;
 };
-constexpr Column kColumns[] = {
-    {Target::Cpu, ""}, {Target::Cuda, "sm_80"}, {Target::Cuda, "sm_89"}, {Target::Cuda, "sm_90a"}};
 
 /// The mapped program of a text, or "refused"; its source is made too.
 std::string mapped(const std::string& text, const Column& column) {
@@ -300,18 +298,25 @@ std::string mapped(const std::string& text, const Column& column) {
 }
 
 TEST(DocsTargets, ArraysAndRoundings) {
-  auto rows = table("targets.md", "## Arrays and roundings",
-                    "| dtype | `cpu` | `cuda`, sm_80 to sm_88 | `cuda`, sm_89 and later | `cuda`, sm_90a |");
+  auto rows =
+      table("targets.md", "## Arrays and roundings",
+            "| dtype | `cpu` | `cuda`, sm_80 to sm_88 | `cuda`, sm_89, sm_90, sm_100 and later | `cuda`, "
+            "sm_90a |");
   EXPECT_EQ(rows.size(), 10u);
   for (auto& row : rows) {
     ASSERT_EQ(row.size(), 5u);
     for (std::string& cell : row) std::erase(cell, '`');
     const std::string& type = row[0];
     const bool boolean = type == "bool";
-    for (size_t k = 0; k < 4; ++k) {
+    std::vector<std::pair<Column, size_t>> columns{{{Target::Cpu, ""}, 1}};
+    for (const std::string& arch : gpu_archs())
+      columns.emplace_back(Column{Target::Cuda, arch}, arch == "sm_90a"                    ? 4
+                                                       : gpu_machine(arch).capability < 89 ? 2
+                                                                                           : 3);
+    for (const auto& [column, k] : columns) {
       std::string does;
       const auto add = [&](const char* what, const std::string& text) {
-        if (mapped(text, kColumns[k]) != "refused") does += (does.empty() ? "" : " ") + std::string(what);
+        if (mapped(text, column) != "refused") does += (does.empty() ? "" : " ") + std::string(what);
       };
       add("load",
           fmt::format("axis i, j\ninput x[i, j] : {}\ny[i] = sum[j](where(x == x, 0.5, 0))\noutput y\n",
@@ -320,8 +325,8 @@ TEST(DocsTargets, ArraysAndRoundings) {
                                boolean ? " > 0" : "", type));
       if (!boolean)
         add("round", fmt::format("axis i, j\ninput x[i, j] : f32\ny[i] = sum[j]({}(x))\noutput y\n", type));
-      EXPECT_EQ(row[k + 1], does.empty() ? "–" : does)
-          << type << " " << name(kColumns[k].target) << " " << kColumns[k].arch;
+      EXPECT_EQ(row[k], does.empty() ? "–" : does)
+          << type << " " << name(column.target) << " " << column.arch;
     }
   }
 }
@@ -329,29 +334,54 @@ TEST(DocsTargets, ArraysAndRoundings) {
 TEST(DocsTargets, Products) {
   const std::vector<std::string> units = {
       "fma", "bf16_", "mma.m16n8k8.tf32x3", "mma.m16n8k16.f16", "mma.m16n8k16.bf16", "wgmma"};
-  auto rows = table("targets.md", "## Products",
-                    "| dtype | `cpu` | `cuda`, sm_80 | `cuda`, sm_89 | `cuda`, sm_90a |");
+  auto rows =
+      table("targets.md", "## Products",
+            "| dtype | `cpu` | `cuda`, sm_80, sm_90, sm_100 to sm_110 | `cuda`, sm_86 to sm_89, sm_120, "
+            "sm_121 | `cuda`, sm_90a |");
   EXPECT_EQ(rows.size(), 7u);
+  std::vector<std::pair<Column, size_t>> columns{{{Target::Cpu, ""}, 1}};
+  for (const std::string& arch : gpu_archs())
+    columns.emplace_back(Column{Target::Cuda, arch}, arch == "sm_90a"               ? 4
+                                                     : gpu_machine(arch).tf32_parts ? 2
+                                                                                    : 3);
   for (auto& row : rows) {
     ASSERT_EQ(row.size(), 5u);
     for (std::string& cell : row) std::erase(cell, '`');
-    for (size_t k = 0; k < 4; ++k) {
+    for (const auto& [column, k] : columns) {
       const std::string text =
           mapped(fmt::format("axis i, j\naxis k = 64\ninput x[i, k] : {0}\ninput w[k, j] : {0}\n"
                              "y[i, j] = sum[k](x * w)\noutput y\n",
                              row[0]),
-                 kColumns[k]);
-      const std::string where = row[0] + " " + kColumns[k].arch;
+                 column);
+      const std::string where = row[0] + " " + column.arch;
       bool any = false;
       for (const std::string& unit : units) {
-        const bool said = (" " + row[k + 1] + " ").find(" " + unit + " ") != std::string::npos;
+        const bool said = (" " + row[k] + " ").find(" " + unit + " ") != std::string::npos;
         const bool used = text.find(" " + unit) != std::string::npos;
         any = any || used;
         EXPECT_TRUE(said || !used) << where << ": " << unit << " is used and not named\n" << text;
-        EXPECT_TRUE(used || !said || kColumns[k].target == Target::Cpu) << where << ": " << unit;
+        EXPECT_TRUE(used || !said || column.target == Target::Cpu) << where << ": " << unit;
       }
-      EXPECT_EQ(any, row[k + 1] != "–") << where << "\n" << text;
+      EXPECT_EQ(any, row[k] != "–") << where << "\n" << text;
     }
+  }
+}
+
+TEST(DocsTargets, Architectures) {
+  auto rows =
+      table("targets.md", "## Architectures of `cuda`",
+            "| `--arch` | mapping | shared memory of a block | rounding to `f8e4m3` | products of `f32` |");
+  ASSERT_EQ(rows.size(), gpu_archs().size());
+  for (size_t n = 0; n < rows.size(); ++n) {
+    const std::string& arch = gpu_archs()[n];
+    const Machine m = gpu_machine(arch);
+    const bool rounds = mapped("axis i, j\ninput x[i, j] : f32\ny[i] = sum[j](f8e4m3(x))\noutput y\n",
+                               {Target::Cuda, arch}) != "refused";
+    const std::vector<std::string> now = {fmt::format("`{}`", arch),
+                                          arch == sm90().arch ? "by groups of warps" : "by warps",
+                                          fmt::format("{} KiB", m.shared_bytes / 1024), rounds ? "yes" : "–",
+                                          m.tf32_parts ? "tensor cores" : "multiply-adds"};
+    EXPECT_EQ(rows[n], now);
   }
 }
 

@@ -62,13 +62,13 @@ TEST(UnitRow, LongStreamsOfFewRowsAreSplit) {
             "guard speculative; grid persistent");
   EXPECT_EQ(
       plans_of("dc_gqa", DType::f16, "sm_80"),
-      "when g <= 64, j <= 512: group b=1, k=1, g=64; stream j=64; keep Q; stages 3; roles 1+1; guard "
+      "when g <= 64, j <= 512: group b=1, k=1, g=64; stream j=64; keep Q; stages 3; roles 0+1; guard "
       "speculative\n"
-      "when g <= 64, j <= 8192: group b=1, k=1, g=64; stream j=64; split j=512; keep Q; stages 3; roles 1+1; "
+      "when g <= 64, j <= 8192: group b=1, k=1, g=64; stream j=64; split j=512; keep Q; stages 3; roles 0+1; "
       "guard speculative\n"
-      "when g <= 64: group b=1, k=1, g=64; stream j=64; split j=2048; keep Q; stages 3; roles 1+1; guard "
+      "when g <= 64: group b=1, k=1, g=64; stream j=64; split j=2048; keep Q; stages 3; roles 0+1; guard "
       "speculative\n"
-      "otherwise: group b=1, k=1, g=256/128; stream j=32; keep Q; stages 2; roles 1+2; guard speculative");
+      "otherwise: group b=1, k=1, g=256/128; stream j=32; keep Q; stages 2; roles 0+2; guard speculative");
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ void offer_resident(Compilation& c, const CompileOptions& o) {
   plan.split = 0;
   plan.stages = 1;
   plan.loaders = 0;
+  plan.by_warps = false;
   plan.bounds = BoundsBy::None;
   if (plan.chunk < 1 || plan.chunk > longest) return;
   held.when.at_most.emplace_back(plan.stream, plan.chunk);
@@ -152,6 +153,41 @@ bool maps_to_gpu(const CompileOptions& o) {
   return o.target == Target::Cuda || (o.target == Target::InterpMapped && o.mapping == Target::Cuda);
 }
 
+/// UserError where a plan that is written asks for what its target has not.
+void check_target(const Machine& gpu, const CompileOptions& o, const Plan& plan, const ClauseSpans& where) {
+  const bool on_gpu = plan_target(o) == Target::Cuda;
+  const auto fail = [&](const char* clause, const std::string& what, const std::string& hint) {
+    throw UserError(where(clause), what, hint);
+  };
+  if (plan.bounds == BoundsBy::Host && o.target == Target::Cuda)
+    fail("bounds", "bounds host: the arrays that the mask reads lie on the device",
+         "write `bounds device` or `bounds tested`");
+  if (plan.bounds == BoundsBy::Device && !on_gpu)
+    fail("bounds", "bounds device: the kernels run on the host",
+         o.host_steps ? "write `bounds host` or `bounds tested`" : "write `bounds tested`");
+  if (plan.bounds == BoundsBy::Host && !on_gpu && !o.host_steps)
+    fail("bounds", "bounds host: a library has no step that looks at arrays before its kernel",
+         "write `bounds tested`");
+  if (!on_gpu && (plan.grid == GridBy::Persistent || plan.section_axis))
+    fail("grid",
+         fmt::format("{}: a CPU has no grid: its threads take the next block as they come",
+                     plan.grid == GridBy::Persistent
+                         ? "grid persistent"
+                         : fmt::format("sections of `{}`", plan.section_axis.name())),
+         "leave `grid` out");
+  if (on_gpu && gpu.arch != sm90().arch && plan.grid == GridBy::Persistent)
+    fail("grid",
+         fmt::format("grid persistent: kernels for {} have no loading group, which would read ahead for the "
+                     "next element of the grid",
+                     gpu.arch),
+         "leave it out, or write `grid blocks`");
+  if (on_gpu && gpu.arch != sm90().arch && plan.loaders > 0)
+    fail("roles",
+         fmt::format("roles {}+{}: kernels for {} have no loading group: the groups that compute copy too",
+                     plan.loaders, plan.computers, gpu.arch),
+         fmt::format("write `roles 0+{}`", plan.computers));
+}
+
 /// Derivation and plans of an elaborated program.
 /// `brief`: with the plan for nominal sizes alone.
 void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses,
@@ -171,30 +207,11 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
     offer_resident(c, o);
   }
   if (clauses != nullptr) {
-    c.plans = timed("schedule", &c.times,
-                    [&] { return parse_plans(c.elaborated, c.derivation, *clauses, c.plans.back().plan); });
-    for (const GuardedPlan& g : c.plans) {
-      if (g.plan.bounds == BoundsBy::Host && o.target == Target::Cuda)
-        throw UserError(Span{}, "bounds host: the arrays that the mask reads lie on the device",
-                        "write `bounds device` or `bounds tested`");
-      if (g.plan.bounds == BoundsBy::Device && !on_gpu)
-        throw UserError(Span{}, "bounds device: the kernels run on the host",
-                        o.host_steps ? "write `bounds host` or `bounds tested`" : "write `bounds tested`");
-      if (g.plan.bounds == BoundsBy::Host && !on_gpu && !o.host_steps)
-        throw UserError(Span{}, "bounds host: a library has no step that looks at arrays before its kernel",
-                        "write `bounds tested`");
-    }
-    for (const GuardedPlan& g : c.plans)
-      if (g.plan.grid == GridBy::Persistent && (plan_target(o) == Target::Cpu || c.gpu.arch != sm90().arch))
-        throw UserError(
-            Span{},
-            plan_target(o) == Target::Cpu
-                ? std::string(
-                      "grid persistent: a CPU has no grid: its threads take the next block as they come")
-                : fmt::format("grid persistent: kernels for {} have no loading group, which would read ahead "
-                              "for the next element of the grid",
-                              c.gpu.arch),
-            "leave it out, or write `grid blocks`");
+    c.plans = timed("schedule", &c.times, [&] {
+      return parse_plans(
+          c.elaborated, c.derivation, *clauses, c.plans.back().plan,
+          [&](const Plan& plan, const ClauseSpans& where) { check_target(c.gpu, o, plan, where); });
+    });
   } else {
     for (const GuardedPlan& g : c.plans) check_plan(c.elaborated, c.derivation, g.plan);
   }
@@ -213,7 +230,7 @@ std::string arch_of(const CompileOptions& o) {
   if (const char* given = std::getenv("TILEWRIGHT_GPU_ARCH"); given != nullptr && *given != 0) return given;
   if (o.target == Target::Cuda && cuda::available() && o.device < cuda::device_count()) {
     const cuda::DeviceInfo device = cuda::device_info(o.device);
-    if (device.major >= 8 && device.major != 9) return fmt::format("sm_{}{}", device.major, device.minor);
+    if (device.major >= 8 && device.major != 9) return gpu_arch_of(device.major, device.minor);
   }
   return sm90().arch;
 }

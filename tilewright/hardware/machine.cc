@@ -1,9 +1,10 @@
 #include "tilewright/hardware/machine.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cstdlib>
 
 #include "tilewright/support/error.h"
@@ -46,6 +47,7 @@ Machine sm90() {
   Machine m;
   m.name = "h200";
   m.arch = "sm_90a";
+  m.capability = 90;
   m.shared_bytes = 227 * 1024;
   m.registers_per_thread = 255;
   m.threads_per_block = 1024;
@@ -54,17 +56,28 @@ Machine sm90() {
   return m;
 }
 
+const std::vector<std::string>& gpu_archs() {
+  static const std::vector<std::string> all = {"sm_80",  "sm_86",  "sm_87",  "sm_88",  "sm_89",  "sm_90",
+                                               "sm_90a", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121"};
+  return all;
+}
+
+std::string gpu_arch_of(int major, int minor) {
+  std::string found = gpu_archs().front();
+  for (const std::string& arch : gpu_archs())
+    if (arch != sm90().arch && std::stoi(arch.substr(3)) <= 10 * major + minor) found = arch;
+  return found;
+}
+
 Machine gpu_machine(const std::string& arch) {
   Machine m = sm90();
   if (arch == m.arch) return m;
-  int capability = 0;
-  const char* end = arch.data() + arch.size();
-  const bool prefixed = arch.rfind("sm_", 0) == 0;
-  const auto read = std::from_chars(arch.data() + (prefixed ? 3 : 0), end, capability);
-  if (!prefixed || read.ec != std::errc() || read.ptr != end || capability < 80 || capability > 999)
+  if (std::find(gpu_archs().begin(), gpu_archs().end(), arch) == gpu_archs().end())
     throw UserError(Span{}, fmt::format("`{}` is no architecture that kernels are made for", arch),
-                    "write sm_90a, or the compute capability of the device from 8.0 on: sm_80, sm_86, sm_89");
+                    fmt::format("choose one of {}", fmt::join(gpu_archs(), ", ")));
+  const int capability = std::stoi(arch.substr(3));
   m.arch = m.name = arch;
+  m.capability = capability;
   // Compute capabilities of the CUDA programming guide: what one block may have.
   const int major = capability / 10, minor = capability % 10;
   m.shared_bytes = (major == 8 ? (minor == 0 || minor == 7 ? 163 : 99) : major == 12 ? 99 : 227) * 1024;

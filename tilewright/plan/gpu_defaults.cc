@@ -316,8 +316,7 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
   // Parts of f32 operands and the sums of their products take half of the registers.
   const bool tf32 = multiplies_in_parts(start, machine), scores = has_points(d) && (width <= 2 || tf32);
   const int64_t most_registers = tf32 ? 96 : 190;
-  plan.computers =
-      groups;  // they copy too; the loading group of the plan says that products go to units for 16-bit operands
+  plan.computers = groups;
   int64_t results = 0;
   for (const Pass& pass : d.passes)
     for (const Component& c : pass.state.components) results += c.axes.size() > 1;
@@ -438,7 +437,8 @@ std::vector<GuardedPlan> gpu_default_plans(DefaultStart start, const Machine& ma
   start.keep(!start.rows.empty());
   if (start.moves_rows()) return rows_that_move(start);
   Plan plan = start.plan;
-  plan.loaders = 1;
+  plan.by_warps = by_warps(start, machine);
+  plan.loaders = plan.by_warps ? 0 : 1;
   plan.computers = unit.groups;
   plan.stages = unit.stages;
   plan.guard = laziest_guard(start.derivation);

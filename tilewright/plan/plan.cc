@@ -123,8 +123,7 @@ std::string print(const Program& p, const std::vector<GuardedPlan>& plans) {
   return text;
 }
 
-void check_plan(const Program& p, const Derivation& d, const Plan& plan,
-                const std::function<Span(const std::string& clause)>& where) {
+void check_plan(const Program& p, const Derivation& d, const Plan& plan, const ClauseSpans& where) {
   auto fail = [&](const std::string& clause, const std::string& what, const std::string& hint) {
     throw UserError(where ? where(clause) : Span{}, what, hint);
   };

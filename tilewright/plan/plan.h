@@ -54,6 +54,8 @@ struct Plan {
   std::vector<Sym> keep;   ///< inputs kept across the stream
   int stages = 1;
   int loaders = 0, computers = 1;
+  /// On a GPU single warps take the products and copy: there is no loading group. The machine and the dtypes of the program decide it, so no schedule says it.
+  bool by_warps = false;
   Guard guard = Guard::Always;
   BoundsBy bounds = BoundsBy::None;
   GridBy grid = GridBy::None;
@@ -62,6 +64,8 @@ struct Plan {
   int64_t section = 0;
   bool section_megabytes =
       false;  ///< as many blocks as read so much along the stream, by the sizes of a call
+  /// May products go to units for 16-bit operands, which a loading group or the warps themselves feed?
+  bool feeds_units() const { return loaders > 0 || by_warps; }
   bool operator==(const Plan&) const = default;
 };
 
@@ -89,10 +93,13 @@ Plan parse_schedule(const Program& p, const Derivation& d, const std::string& te
 /// The same of a range of a schedule: what belongs to one plan of one kernel.
 Plan parse_schedule(const Program& p, const Derivation& d, const ScheduleRange& clauses,
                     const Plan& defaults);
+/// The place of a clause of a schedule (`stream` stands for `resident` too); of one that is not written that of the schedule.
+using ClauseSpans = std::function<Span(const std::string& clause)>;
 /// All plans of one kernel (sections.h, split_cases), each filled in from `defaults`. A plan that holds an axis resident admits no more of it
-/// than it holds. UserError: a condition on what is no axis.
+/// than it holds. UserError: a condition on what is no axis. `check`: what else is asked of a plan, beside check_plan().
 std::vector<GuardedPlan> parse_plans(const Program& p, const Derivation& d, const ScheduleRange& clauses,
-                                     const Plan& defaults);
+                                     const Plan& defaults,
+                                     const std::function<void(const Plan&, const ClauseSpans&)>& check = {});
 /// Does a condition under which an element takes part compare integers of an array, or read its booleans?
 bool masks_read_arrays(const Derivation& d);
 
@@ -107,8 +114,7 @@ std::vector<GuardedPlan> default_plans(const Program& p, const Derivation& d, Ta
                                        const Machine& gpu = sm90());
 
 /// Structure: every free axis of the outputs is grouped or whole, whole axes are literal, the streamed axis has a state … UserError otherwise.
-/// `where`: the place of the clause at fault (`stream` stands for `resident` too), where the plan was written.
-void check_plan(const Program& p, const Derivation& d, const Plan& plan,
-                const std::function<Span(const std::string& clause)>& where = {});
+/// `where`: the place of the clause at fault, where the plan was written.
+void check_plan(const Program& p, const Derivation& d, const Plan& plan, const ClauseSpans& where = {});
 
 }  // namespace tilewright

@@ -30,7 +30,7 @@ class ScheduleParser {
     tokenize();
   }
 
-  Plan parse() {
+  Plan parse(const std::function<void(const Plan&, const ClauseSpans&)>& check) {
     while (peek().kind != Token::Kind::End) {
       if (mark(";")) continue;
       const Token head = peek();
@@ -44,15 +44,18 @@ class ScheduleParser {
            "write one, such as `stream j=128`, or give no schedule for the default plans");
     // What a default says of a stream does not hold for a resident axis.
     if (plan_.resident && !clauses_.count("bounds")) plan_.bounds = BoundsBy::None;
+    if (plan_.resident) plan_.by_warps = false;
     // Nor does what it says of a grid without a loading group.
     if (plan_.grid == GridBy::Persistent && plan_.loaders == 0 && !clauses_.count("grid"))
       plan_.grid = GridBy::Blocks;
     // How the stream is cut is said as a whole.
     if ((plan_.resident || clauses_.count("stream")) && !clauses_.count("split")) plan_.split = 0;
-    check_plan(p_, d_, plan_, [&](const std::string& clause) {
+    const ClauseSpans where = [&](const std::string& clause) {
       const auto it = clauses_.find(clause);
       return it == clauses_.end() ? Span{source_, begin_, end_} : it->second.span;
-    });
+    };
+    check_plan(p_, d_, plan_, where);
+    if (check) check(plan_, where);
     return plan_;
   }
 
@@ -332,11 +335,12 @@ class ScheduleParser {
 
 Plan parse_schedule(const Program& p, const Derivation& d, const ScheduleRange& clauses,
                     const Plan& defaults) {
-  return ScheduleParser(p, d, clauses, defaults).parse();
+  return ScheduleParser(p, d, clauses, defaults).parse({});
 }
 
 std::vector<GuardedPlan> parse_plans(const Program& p, const Derivation& d, const ScheduleRange& clauses,
-                                     const Plan& defaults) {
+                                     const Plan& defaults,
+                                     const std::function<void(const Plan&, const ClauseSpans&)>& check) {
   std::vector<GuardedPlan> plans;
   for (const ScheduleCase& one : split_cases(clauses)) {
     GuardedPlan g;
@@ -352,7 +356,7 @@ std::vector<GuardedPlan> parse_plans(const Program& p, const Derivation& d, cons
       }
       g.when.at_most.emplace_back(axis->index, limit.most);
     }
-    g.plan = parse_schedule(p, d, one.clauses, defaults);
+    g.plan = ScheduleParser(p, d, one.clauses, defaults).parse(check);
     if (g.plan.resident) {
       auto& limits = g.when.at_most;
       const auto own = std::find_if(limits.begin(), limits.end(),

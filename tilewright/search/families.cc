@@ -84,6 +84,7 @@ class Search {
       held.split = 0;
       held.stages = 1;
       held.loaders = 0;
+      held.by_warps = false;
       held.bounds = BoundsBy::None;
       held.chunk = 1;
       while (held.chunk < n) held.chunk *= 2;

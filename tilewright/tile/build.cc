@@ -37,7 +37,7 @@ class Builder {
     for (const Cut& c : plan_.group) {
       const bool row = std::any_of(points.begin(), points.end(),
                                    [&](const Point& x) { return contains_axis(x.axes, c.axis); });
-      b.add_group(plan_.loaders > 0 && row ? Cut{c.axis, 1, 1} : c);
+      b.add_group(plan_.feeds_units() && row ? Cut{c.axis, 1, 1} : c);
     }
   }
   void add_whole(KernelBuilder& b) {

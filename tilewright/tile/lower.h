@@ -120,9 +120,8 @@ class KernelBuilder {
   Sym operand(Expr machine, DType dtype, const std::set<Expr>& shared);
   Sym rounded(Expr from, Expr v, DType dtype);
   DType operand_dtype(Expr side, const std::vector<DType>& direct) const;
-  /// May operands be f16 whose range is not proved? Products that the plan gives to a loading role are taken by units for 16-bit operands; elsewhere they
-  /// are computed in f32 as they are.
-  bool checks_operands() const { return plan_.loaders > 0; }
+  /// May operands be f16 whose range is not proved? Where the plan feeds units for 16-bit operands; elsewhere products are computed in f32 as they are.
+  bool checks_operands() const { return plan_.feeds_units(); }
   void emit_dot(const Piece& piece, const std::set<Expr>& shared);
   std::set<Expr> shared_nodes(const std::vector<Expr>& roots) const;
   void order_in_place(std::vector<Piece>& pieces);

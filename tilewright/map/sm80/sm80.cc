@@ -57,7 +57,7 @@ void refuse_f8(const Program& p, const Machine& m) {
       throw UserError(out.span,
                       fmt::format("`{}` rounds to f8e5m2, which kernels for GPUs do not", out.sym.name()),
                       "declare it f8e4m3 or f16, or use --target cpu");
-  if (m.arch != "sm_80" && m.arch != "sm_86" && m.arch != "sm_87") return;
+  if (m.capability >= 89) return;
   if (const Definition* d = rounding_definition(p, DType::f8e4m3))
     throw UserError(
         d->span,
