@@ -22,7 +22,7 @@ Attempts::Attempts(const Program& elaborated, const CompileOptions& o) {
   const char* isa = std::getenv("TILEWRIGHT_CPU_ISA");
   key_ = content_key({*self, isa ? isa : "", print(elaborated), std::to_string(int(o.target)),
                       std::to_string(int(o.mapping)), o.stream ? o.stream.name() : "", o.schedule,
-                      o.host_steps ? "host" : "", arch_of(o)});
+                      o.host_steps ? "host" : "", o.simpler ? "simpler" : "", arch_of(o)});
   const auto kept = cache_get(key_, attempts_extension);
   if (!kept) return;
   const auto read = nlohmann::json::parse(kept->begin(), kept->end(), nullptr, false);

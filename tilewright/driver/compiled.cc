@@ -144,6 +144,9 @@ class ProgramCompiler {
     return std::move(out_);
   }
 
+  /// Are the kernels of run() refused by a stage behind the plan?
+  bool gave_up() const { return gave_up_; }
+
   /// Writes what was found out, once the kernels are proved.
   void write_kept() const {
     if (known_) known_->keep();
@@ -368,6 +371,7 @@ class ProgramCompiler {
   void give_up(const UserError& e) {
     if (whole_) {
       out_.kernels.push_back(std::move(*whole_));
+      gave_up_ = true;
       return;
     }
     if (!refusal_) throw e;
@@ -417,6 +421,7 @@ class ProgramCompiler {
 
   const CompileOptions& options_;
   const bool brief_;
+  bool gave_up_ = false;
   ScheduleSections sections_;
   std::vector<Accepted> accepted_;
   CompiledProgram out_;
@@ -476,18 +481,42 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
         throw UserError(
             out.span, fmt::format("output `{}` is an input: no kernel makes it", in.sym.name()),
             fmt::format("define a copy and make it the output: {0}_out[axes] = {0}", in.sym.name()));
-  ProgramCompiler compiler(p, o, true);
-  CompiledProgram c = [&] {
+  const auto compile = [&p](const CompileOptions& options, std::optional<CompiledProgram>& refused) {
+    ProgramCompiler compiler(p, options, true);
+    std::optional<CompiledProgram> c;
     try {
-      return compiler.run();
+      c = compiler.run();
+      if (compiler.gave_up()) refused = std::move(c), c.reset();
     } catch (const ProgramCompiler::AcceptedInPart&) {
-      return ProgramCompiler(p, o, false).run();
+      ProgramCompiler in_full(p, options, false);
+      c = in_full.run();
+      if (in_full.gave_up()) refused = std::move(c), c.reset();
     }
-  }();
-  if (c.recalled) return c;
-  for (Compilation& kernel : c.kernels) prove(kernel);
-  compiler.write_kept();
-  return c;
+    if (!c || c->recalled) return c;
+    for (Compilation& kernel : c->kernels) prove(kernel);
+    compiler.write_kept();
+    return c;
+  };
+  // On a GPU a program that is refused with the plans that it would have by default runs with simpler ones.
+  CompileOptions simple = o;
+  simple.simpler = true;
+  std::optional<CompiledProgram> refused, ignored;
+  std::optional<UserError> why;
+  try {
+    if (std::optional<CompiledProgram> c = compile(o, refused)) return std::move(*c);
+  } catch (const UserError& e) {
+    why = e;
+  }
+  const Target target = o.target == Target::InterpMapped ? o.mapping : o.target;
+  if (target == Target::Cuda && o.schedule.empty()) {
+    try {
+      if (std::optional<CompiledProgram> c = compile(simple, ignored)) return std::move(*c);
+    } catch (const UserError&) {  // the first refusal says what is asked of a plan
+    }
+  }
+  if (why) throw UserError(*why);
+  for (Compilation& kernel : refused->kernels) prove(kernel);
+  return std::move(*refused);
 }
 
 const Plan& plan_for(const Compilation& c, const std::map<std::string, int64_t>& sizes) {

@@ -40,7 +40,9 @@ struct CompileOptions {
   std::string arch;  ///< of the GPU that kernels are made for (gpu_machine); empty: as arch_of() finds
   Target mapping = Target::Cuda;  ///< InterpMapped: whose mapping runs (Cuda or Cpu)
   Sym stream;                     ///< streamed axis; null: the first candidate
-  bool host_steps = true;         ///< of kernels for a CPU: may the host look at arrays before a launch?
+  bool simpler =
+      false;  ///< default plans that the mapping to a GPU refuses are made simpler until it accepts them (compile_program)
+  bool host_steps = true;  ///< of kernels for a CPU: may the host look at arrays before a launch?
   /// Kernels are there to run: what this build made and proved before of the same program is taken from the cache, without the choices that
   /// led to it, built tiles and State.checks.
   bool recall = false;
@@ -66,7 +68,8 @@ void prove(Compilation& c);
 /// The axes that a program can be streamed over, best first: those it reduces over, else the last of its first output.
 std::vector<Sym> streams_of(const Program& elaborated);
 /// Builds the tiles of every plan and maps them where the target is mapped. UserError where that is refused. `shrink`: plans that
-/// do not fit a task of a CPU, or the shared memory of a GPU, are cut until they do.
+/// do not fit a task of a CPU, or the shared memory of a GPU, are cut until they do. With CompileOptions::simpler a refused plan for some sizes is left to the
+/// plans behind it, and the last one is made simpler.
 void check_lowering(Compilation& c, const CompileOptions& o, bool shrink);
 /// One plan on through tiles, mapping and source. Each is a pass.
 TileProgram lower(const Compilation& c, const Plan& plan, std::vector<PassTime>* times = nullptr);

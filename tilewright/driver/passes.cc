@@ -50,6 +50,73 @@ bool shorter(Plan& plan) {
   return true;
 }
 
+/// Do tiles leave a thread of a GPU so few registers that it may keep some of them in memory?
+bool crowds_registers(const MappedProgram& m) {
+  constexpr int64_t beside = 16, file = 65536;  // addresses and signals at least; registers of a core
+  return std::any_of(m.kernels.begin(), m.kernels.end(), [&](const MappedKernel& k) {
+    const int64_t shared_out = k.roles.empty() ? 0 : k.roles.front().registers;
+    const int64_t there =
+        shared_out > 0 ? shared_out
+                       : std::min<int64_t>(m.machine.registers_per_thread, file / std::max(1, k.threads()));
+    return k.tile_registers > there - beside;
+  });
+}
+
+/// What may stand in for a default plan of a GPU that is refused, best first: it, with one group of at most 64 rows, with blocks of one axis and single elements of
+/// the others, with single elements alone, and those without matrix units.
+std::vector<Plan> simpler(const Plan& refused) {
+  std::vector<Plan> all{refused};
+  Plan small = refused;
+  small.computers = 1;
+  small.stages = std::min(small.stages, 2);
+  for (Cut& cut : small.group) cut.block = cut.piece = std::min<int64_t>(cut.block, 64);
+  all.push_back(small);
+  const auto blocked = [](const Cut& cut) { return cut.block > 1; };
+  Plan single = small;
+  for (Cut& cut : single.group) cut.block = cut.piece = 1;
+  if (std::count_if(small.group.begin(), small.group.end(), blocked) > 1)
+    for (size_t k = 0; k < small.group.size(); ++k)
+      if (blocked(small.group[k])) all.push_back(single), all.back().group[k] = small.group[k];
+  all.push_back(single);
+  single.loaders = 0;
+  single.by_warps = false;
+  single.stages = 1;
+  if (single.grid == GridBy::Persistent) single.grid = GridBy::Blocks;
+  all.push_back(single);
+  return all;
+}
+
+/// The first of simpler() that is accepted, in chunks as long as there is room for; false where none is. Plans whose tiles crowd the registers come last.
+bool make_simpler(Compilation& c, size_t k) {
+  std::optional<std::pair<Plan, TileProgram>> crowded;
+  const auto take = [&](const Plan& plan, TileProgram tiles) {
+    c.plans[k].plan = plan;
+    c.tiles[k] = std::move(tiles);
+    return true;
+  };
+  for (Plan plan : simpler(c.plans[k].plan)) {
+    for (bool again = true; again;) {
+      again = false;
+      try {
+        check_plan(c.elaborated, c.derivation, plan);
+        TileProgram tiles = lower(c, plan, &c.times);
+        lower_mapped(c, tiles, Target::Cuda, LayoutClass::General);
+        if (!crowds_registers(lower_mapped(c, tiles, Target::Cuda, LayoutClass::Aligned)))
+          return take(plan, std::move(tiles));
+        if (!crowded) crowded.emplace(plan, std::move(tiles));
+        again = true;
+      } catch (const RoomError&) {
+        again = true;
+      } catch (const UserError&) {  // a shorter chunk would be refused too
+      }
+      again = again && !plan.resident && plan.chunk > 1;
+      plan.chunk = std::max<int64_t>(1, plan.chunk / 2);
+      if (plan.split > 0) plan.split = plan.split / plan.chunk * plan.chunk;
+    }
+  }
+  return crowded && take(crowded->first, std::move(crowded->second));
+}
+
 /// Cuts the blocks of default plans until their tiles fit the memory of a task on a CPU. The tiles are kept.
 void fit_task(Compilation& c) {
   const int64_t room = this_cpu().shared_bytes;
@@ -302,6 +369,20 @@ void check_lowering(Compilation& c, const CompileOptions& o, bool shrink) {
     GuardedPlan& g = c.plans[k];
     if (k >= c.tiles.size()) c.tiles.push_back(lower(c, g.plan, &c.times));
     std::optional<RoomError> first;
+    if (o.simpler && shrink && target == Target::Cuda) {
+      try {
+        lower_mapped(c, c.tiles[k], target, LayoutClass::Aligned);
+      } catch (const UserError&) {
+        if (c.plans.size() > 1 && !g.when.at_most.empty()) {  // its sizes go to the plans behind it
+          c.plans.erase(c.plans.begin() + static_cast<ptrdiff_t>(k));
+          c.tiles.erase(c.tiles.begin() + static_cast<ptrdiff_t>(k));
+          --k;
+          continue;
+        }
+        if (!make_simpler(c, k)) throw;
+      }
+      continue;
+    }
     while (maps) {
       try {
         lower_mapped(c, c.tiles[k], target, LayoutClass::Aligned);

@@ -112,7 +112,7 @@ class CudaKernel {
   // cuda_reduce.cc
   /// The loops over a reduction's points, and whether it is computed in f64.
   std::pair<Nest, bool> nest_of_reduction(const ReduceOp& o);
-  void reduce_sequential(const ReduceOp& o, Lines& out);  ///< axes that every thread runs through
+  void reduce_sequential(const ReduceOp& o, Lines& out);  ///< some axes that every thread runs through
   // cuda_share.cc
   void reduce_to_local(const ReduceOp& o, Lines& out);  ///< the threads of the role share the results
   bool copies_words(const MapOp& o) const;  ///< pairs as they lie in shared memory to packed registers

@@ -139,15 +139,17 @@ std::pair<Nest, bool> CudaKernel::nest_of_reduction(const ReduceOp& o) {
 
 void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
   const Buffer& target = buffer(o.buffer);
-  TW_CHECK(
-      o.across == Scope::Thread && !packed(target),
-      fmt::format("{} is reduced over axes that threads share and axes that they do not", target.sym.name()));
+  TW_CHECK(!packed(target), fmt::format("{} is packed and reduced in turns", target.sym.name()));
   const auto [nest, wide] = nest_of_reduction(o);
   nest_ = &nest;
   out.open("");
-  const std::string& name = names_.of(o.buffer);
+  // Where threads share some of the axes, each has partial results, which are exchanged behind the loops.
+  const bool shared = o.across != Scope::Thread;
+  const std::string name = shared ? names_.fresh("partial") : names_.of(o.buffer);
+  const std::string type = element_type(target.dtype);
   const int64_t elements = target.layout.elements();
-  if (!o.accumulate) {
+  if (shared) out.line(fmt::format("{} {}[{}];", type, name, elements));
+  if (shared || !o.accumulate) {
     out.line("#pragma unroll");
     out.line(fmt::format("for (int k = 0; k < {}; ++k) {}[k] = {};", elements, name,
                          identity_text(o.reducer, target.dtype)));
@@ -181,6 +183,30 @@ void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
   close_loops(nest, 0, nest.loops.size(), out);
   for (const NestAxis& a : nest.axes)
     if (!a.held) out.close();
+  if (shared) {
+    const auto each = [&](const std::string& total) {
+      out.line("#pragma unroll");
+      out.open(fmt::format("for (int k = 0; k < {}; ++k)", elements));
+      out.line(fmt::format("{} total{};", type, total));
+    };
+    const auto take = [&] {
+      const std::string result = fmt::format("{}[k]", names_.of(o.buffer));
+      out.line(fmt::format("{} = {};", result, o.accumulate ? combine(o.reducer, result, "total") : "total"));
+      out.close();
+    };
+    each(fmt::format(" = {}[k]", name));
+    Lines read;
+    if (const std::optional<Scope> scope = exchange(o, "total", nest, out, read)) {
+      out.close();
+      barrier(0, *scope, out);
+      each("");
+      out.append(read);
+      take();
+      barrier(0, *scope, out);
+    } else {
+      take();
+    }
+  }
   out.close();
   nest_ = nullptr;
 }

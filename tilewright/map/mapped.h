@@ -327,6 +327,8 @@ struct MappedKernel {
   std::vector<Role> roles;  ///< thread ranges in this order... loaders first or last: see `docs/mapped.md`
   std::vector<Argument> arguments;
   std::vector<TensorMap> tensor_maps;
+  int64_t tile_registers =
+      0;  ///< of a thread that computes, on a GPU: the most that tiles take at once, by their lifetimes
   std::vector<Sym> index32;  ///< reserved: index symbols proved to fit 32 bits
 
   const Buffer& buffer(Sym s) const;

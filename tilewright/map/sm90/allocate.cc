@@ -6,6 +6,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/support/error.h"
+#include "tilewright/tile/lifetime.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright::hopper {
@@ -327,13 +328,36 @@ void allocate_registers(Context& c) {
   }
 }
 
+/// Registers of a thread that a tile takes.
+int64_t words_of(const Context& c, const Tile& t) {
+  return (c.out.buffer(t.sym).layout.elements() * bytes(t.dtype) + 3) / 4;
+}
+
+/// The most registers of a thread that tiles take at once, behind each statement.
+int64_t live_words(const Context& c) {
+  const Lifetime lifetime(c.kernel);
+  int64_t most = 0;
+  for_each_stmt(c.kernel.body, [&](const Stmt& s) {
+    std::set<Sym> live = lifetime.after(s);
+    if (Sym made = written(s)) live.insert(made);
+    int64_t words = 0;
+    for (Sym tile : live) {
+      const Tile& t = c.tile(tile);
+      if (t.level == Level::Registers) words += words_of(c, t);
+    }
+    most = std::max(most, words);
+  });
+  return most;
+}
+
 /// Registers a thread needs: 4-byte words of all states and of the two largest temporaries that may live together, and those beside tiles.
-void check_registers(const Context& c) {
+void check_registers(Context& c) {
+  c.out.tile_registers = live_words(c);
   int64_t states = 0;
   std::vector<int64_t> temporaries;
   for (const Tile& t : c.kernel.tiles) {
     if (t.level != Level::Registers) continue;
-    const int64_t words = (c.out.buffer(t.sym).layout.elements() * bytes(t.dtype) + 3) / 4;
+    const int64_t words = words_of(c, t);
     if (t.use == Tile::Use::State)
       states += words;
     else
