@@ -550,6 +550,40 @@ TEST_F(CommandErrors, Architectures) {
             "error: no mapping is called `hopper`\n  help: choose one of sm90, sm80, cpu\n");
 }
 
+/// Plans that no sizes choose, and headings without a clause.
+TEST_F(CommandErrors, PlansThatAreNeverChosen) {
+  EXPECT_EQ(
+      run_refused(
+          {"--schedule", "when j <= 4: stream j=4; when j <= 4, r <= 2: stream j=8; otherwise: stream j=2"}),
+      "<schedule>:1:31: error: this plan is never chosen: a plan before it takes all of its sizes\n"
+      "  when j <= 4: stream j=4; when j <= 4, r <= 2: stream j=8; otherwise: stream j=2\n"
+      "                                ^\n"
+      "  help: plans are tried in the order in which they are written: put the one for fewer sizes first\n");
+  const CommandResult fewer = tilewright({"run", "s.tw", "--size", "r=2,j=3", "--schedule",
+                                          "when j <= 4, r <= 2: stream j=4; when j <= 4: stream j=8"},
+                                         folder);
+  EXPECT_EQ(fewer.status, 0) << fewer.err;
+  EXPECT_EQ(
+      run_refused({"--schedule", "kernel P: # nothing yet"}),
+      "<schedule>:1:1: error: no clause stands under this heading\n  kernel P: # nothing yet\n  ^~~~~~~~~\n"
+      "  help: write one behind it, such as `stream j=128`, or leave the heading out\n");
+}
+
+/// What a program or an argument holds does not steer the terminal.
+TEST_F(CommandErrors, ControlCharactersAreShown) {
+  write(folder + "/esc.tw", "axis i\x1b[31m\noutput i\n");
+  EXPECT_EQ(refused({"derive", "esc.tw"}).substr(0, 68),
+            "esc.tw:1:7: error: character 27 is not part of the language\n  axis i");
+  EXPECT_NE(refused({"derive", "esc.tw"}).find("\n  axis i\u241b[31m\n        ^\n"), std::string::npos);
+  EXPECT_EQ(
+      refused({"derive", "\x1b[2J.tw"}),
+      "error: cannot read \u241b[2J.tw: No such file or directory\n  help: give the path of a .tw file\n");
+  write(folder + "/cr.tw", "axis i\routput i\n");
+  EXPECT_EQ(refused({"derive", "cr.tw"}).substr(0, 169),
+            "cr.tw:1:7: error: character 13 is not part of the language\n  axis i\u240doutput i\n        ^\n"
+            "  help: a line ends with a newline, or with a carriage return and a newline\n");
+}
+
 /// Clauses that a target has no use for, each with its place in the schedule.
 TEST_F(CommandErrors, ClausesThatATargetHasNot) {
   write(

@@ -82,6 +82,10 @@ class ProgramCompiler {
 
   CompiledProgram run() {
     if (std::optional<CompiledProgram> kept = recall()) return std::move(*kept);
+    for (const ScheduleSections::Kernel& k : sections_.kernels)
+      if (says_nothing(k.clauses))
+        throw UserError(k.heading, "no clause stands under this heading",
+                        "write one behind it, such as `stream j=128`, or leave the heading out");
     Forced forced;
     if (sections_.sectioned()) forced = forced_by(elaborate_for(out_.program, options_), sections_);
     const bool one = forced.store.empty() && single();
@@ -304,6 +308,17 @@ class ProgramCompiler {
     std::sort(given.begin(), given.end());
     std::sort(outputs.begin(), outputs.end());
     return given == outputs;
+  }
+
+  /// Are there comments and separators alone?
+  static bool says_nothing(const ScheduleRange& r) {
+    bool comment = false;
+    for (size_t k = r.begin; k < r.end; ++k) {
+      const char c = r.source->text[k];
+      comment = (comment || c == '#') && c != '\n';
+      if (!comment && std::string(" \t\r\n;").find(c) == std::string::npos) return false;
+    }
+    return true;
   }
 
   /// The text of a schedule with all but a range made blank, so that positions stay.

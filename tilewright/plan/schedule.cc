@@ -356,6 +356,20 @@ std::vector<GuardedPlan> parse_plans(const Program& p, const Derivation& d, cons
       }
       g.when.at_most.emplace_back(axis->index, limit.most);
     }
+    for (const GuardedPlan& before : plans) {
+      const auto covers = [&](const auto& limit) {
+        return std::any_of(g.when.at_most.begin(), g.when.at_most.end(), [&](const auto& own) {
+          return own.first == limit.first && own.second <= limit.second;
+        });
+      };
+      if (before.when.at_most.empty() ||
+          !std::all_of(before.when.at_most.begin(), before.when.at_most.end(), covers))
+        continue;
+      throw UserError(
+          one.limits.empty() ? Span{clauses.source, clauses.begin, clauses.end} : one.limits[0].axis.span,
+          "this plan is never chosen: a plan before it takes all of its sizes",
+          "plans are tried in the order in which they are written: put the one for fewer sizes first");
+    }
     g.plan = ScheduleParser(p, d, one.clauses, defaults).parse(check);
     if (g.plan.resident) {
       auto& limits = g.when.at_most;

@@ -135,8 +135,10 @@ class Lexer {
     const std::string shown =
         c < 0x20 || c == 0x7F ? fmt::format("character {}", int(c)) : fmt::format("`{}`", character);
     bad(at_ + character.size(), fmt::format("{} is not part of the language", shown),
-        "names are made of the letters a to z and A to Z, digits and `_`; other characters may stand in "
-        "comments");
+        c == '\r' ? "a line ends with a newline, or with a carriage return and a newline"
+                  : "names are made of the letters a to z and A to Z, digits and `_`; other characters may "
+                    "stand in "
+                    "comments");
   }
 
   const SourceRef source_;

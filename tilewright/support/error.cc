@@ -53,6 +53,21 @@ std::string shortened(const std::string& what) {
              : what.substr(0, kLongest / 2) + " … " + what.substr(what.size() - kLongest / 4);
 }
 
+/// What a program or an argument quotes must not steer the terminal: control characters appear as their pictures (U+2400 and on), tabs and newlines as they are.
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte == 0x7F)
+      shown += "\u2421";
+    else if (byte >= 0x20 || c == '\n' || c == '\t')
+      shown += c;
+    else
+      shown += fmt::format("\xE2\x90{}", static_cast<char>(0x80 + byte));
+  }
+  return shown;
+}
+
 }  // namespace
 
 std::string character_at(const std::string& text, size_t at) {
@@ -87,7 +102,7 @@ std::string Diagnostic::render() const {
     out += fmt::format("  {}\n  {}\n", line, marks);
   }
   if (!hint.empty()) out += fmt::format("  help: {}\n", hint);
-  return out;
+  return printable(out);
 }
 
 namespace {
