@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tilewright/driver/compiled.h"
 
 namespace tilewright::testing::plan_text_test {
@@ -16,6 +18,37 @@ TEST(PlanText, DecoderBlock) {
   std::string text = plan_text(c) + "\n";
   for (size_t k = 0; k < c.kernels.size(); ++k) text += heading(c, k, "#") + print(c.kernels[k].program);
   expect_golden("plan/llama_block.txt", text);
+}
+
+/// Given back as a schedule the plans of every example mean themselves: also where operands are stored, which have no name in the program, and where plans
+/// are simpler than the default ones.
+TEST(PlanText, GivenBackMeansTheSame) {
+  std::map<std::string, Program> programs;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(TW_SOURCE_DIR) + "/examples"))
+    if (entry.path().extension() == ".tw")
+      programs[entry.path().stem().string()] = load_program(entry.path().string());
+  programs["groups of weights"] = parse_program(std::make_shared<SourceText>(SourceText{
+      "w.tw",
+      "axis m, n, kg\naxis g = 32\ninput x[m, (kg g)] : f16\ninput w[n, (kg g)] : i8 range(-8, 8)\n"
+      "input s[n, kg] : f16\ny[m, n] = sum[kg, g](x[m, (kg g)] * w[n, (kg g)] * s[n, kg])\noutput y\n"}));
+  size_t several = 0;
+  for (const auto& [name, p] : programs)
+    for (const char* arch : {"sm_90a", "sm_80"}) {
+      CompileOptions o;
+      o.target = Target::Cuda;
+      o.arch = arch;
+      CompiledProgram c;
+      try {
+        c = compile_program(p, o);
+      } catch (const UserError&) {
+        continue;  // that target refuses it
+      }
+      if (!c.several()) continue;
+      ++several;
+      o.schedule = plan_text(c);
+      EXPECT_EQ(plan_text(compile_program(p, o)), o.schedule) << name << " " << arch;
+    }
+  EXPECT_GT(several, 12u);
 }
 
 }  // namespace

@@ -449,9 +449,14 @@ std::string stored_and_fused(const CompiledProgram& c) {
   std::vector<Sym> stored;
   for (const StoredArray& a : c.partition.arrays)
     if (c.program.definition(a.definition)) stored.push_back(a.definition);
+  // What is stored as an operand has no name that `store` knows, and `fuse` of what it is made from would forbid it.
+  std::vector<Sym> of_operands;
+  for (const Part& part : c.partition.parts)
+    if (std::any_of(part.stores.begin(), part.stores.end(), [&](Sym s) { return !c.program.definition(s); }))
+      for (const Definition& d : part.program.definitions) of_operands.push_back(d.sym);
   std::vector<Sym> fused;
   for (Sym s : c.partition.fused)
-    if (c.program.definition(s)) fused.push_back(s);
+    if (c.program.definition(s) && !holds(of_operands, s)) fused.push_back(s);
   std::string text;
   if (!stored.empty()) text += fmt::format("store {}\n", fmt::join(names_of(stored), ", "));
   if (!fused.empty()) text += fmt::format("fuse {}\n", fmt::join(names_of(fused), ", "));
@@ -523,7 +528,8 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
     why = e;
   }
   const Target target = o.target == Target::InterpMapped ? o.mapping : o.target;
-  if (target == Target::Cuda && o.schedule.empty()) {
+  if (target == Target::Cuda &&
+      (o.schedule.empty() || split_schedule(o.schedule, o.schedule_name).sectioned())) {
     try {
       if (std::optional<CompiledProgram> c = compile(simple, ignored)) return std::move(*c);
     } catch (const UserError&) {  // the first refusal says what is asked of a plan
