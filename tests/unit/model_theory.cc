@@ -86,7 +86,7 @@ TEST(Theory, AttentionOfOneHead) {
   expect_equal(x.valid(g), Expr(2) * q * d);
   expect_equal(x.in_elements(x.form().compulsory), Expr(2) * q * d + Expr(2) * k * d);
   // The memory of a block holds 2 g_q d and the chunks, whose scores the paper leaves out.
-  const auto columns = maximands(peak_of_block(x.tiles, x.m.symbols));
+  const auto columns = maximands(peaks(x.tiles, x.m.symbols, false).both);
   ASSERT_TRUE(columns);
   bool found = false;
   for (const Laurent& column : *columns) {

@@ -101,6 +101,7 @@ TEST(Search, PricesAPlanOfAFamilyAsThePlanItself) {
       EXPECT_NEAR(x.seconds, r.plans[n].seconds, 1e-9 * x.seconds)
           << file << " " << print(s.c.program, x.plan);
       EXPECT_EQ(x.held, r.plans[n].held);
+      EXPECT_NEAR(x.transfers, r.plans[n].transfers, 1e-12 * x.transfers);
     }
   }
 }

@@ -168,8 +168,9 @@ class Tiling {
 
 class Walk {
  public:
-  Walk(const Program& p, const TileProgram& t, const TileKernel& k, const Tiling& tiling, Totals& totals)
-      : p_(p), t_(t), k_(k), tiling_(tiling), totals_(totals) {}
+  Walk(const Program& p, const TileProgram& t, const TileKernel& k, const Tiling& tiling, Totals& totals,
+       bool memory_alone = false)
+      : p_(p), t_(t), k_(k), tiling_(tiling), totals_(totals), memory_alone_(memory_alone) {}
 
   void run() { body(k_.body, {}); }
 
@@ -192,6 +193,7 @@ class Walk {
   void visit(const Stmt& s, const Reduce&, const ChunkRange& range) { values(s, range); }
   void visit(const Stmt& s, const Rank&, const ChunkRange& range) { values(s, range); }
   void visit(const Stmt& s, const Dot& x, const ChunkRange& range) {
+    if (memory_alone_) return;
     for (Sym operand : {x.a, x.b}) {
       const Tile& t = k_.tile(operand);
       if (t.level != Level::Shared) continue;
@@ -204,7 +206,8 @@ class Walk {
   }
   void visit(const Stmt&, const Loop& x, const ChunkRange&) {
     const ChunkRange range = range_of(x);
-    if (range.axis->kind == KernelAxis::Kind::Stream) totals_.chunks.push_back(total(Term{}, range));
+    if (range.axis->kind == KernelAxis::Kind::Stream && !memory_alone_)
+      totals_.chunks.push_back(total(Term{}, range));
     body(x.body, range);
   }
   void visit(const Stmt&, const When& x, const ChunkRange& range) {
@@ -233,6 +236,7 @@ class Walk {
  private:
   /// Operand reads of a Map, Reduce or Rank, and the write of a tile at Level::Shared.
   void values(const Stmt& s, const ChunkRange& range) {
+    if (memory_alone_) return;
     // Plain and masked segments may read different tiles.
     for (bool masked : {false, true}) {
       ChunkRange part{range.axis, {}, range.share};
@@ -324,6 +328,7 @@ class Walk {
   const TileKernel& k_;
   const Tiling& tiling_;
   Totals& totals_;
+  bool memory_alone_;
 };
 
 /// Over the chunks (if inside a loop), then over the grid.
@@ -366,49 +371,21 @@ Expr Walk::total(const Term& once, const ChunkRange& range) const {
   return term.value();
 }
 
-/// The largest total of live tiles of the levels, over symbols.
-Expr symbolic_peak(const TileProgram& t, const Tiling& tiling, bool shared, bool registers) {
-  std::set<Expr> sums;  // a state has tiles of other sizes where it is merged
-  std::vector<Laurent> totals;
-  for (const TileKernel& k : t.kernels) {
-    Lifetime lifetime(k);
-    std::set<std::set<Sym>> columns;
-    std::map<Sym, Expr> bytes_of_tile;
-    for (const Tile& tile : k.tiles) {
-      Expr n = tiling.width(tile.dtype) * tiling.full_elements(k, tile.axes);
-      bytes_of_tile[tile.sym] = tile.slots == 1 ? n : Expr(tile.slots) * n;
-    }
-    for_each_stmt(k.body, [&](const Stmt& s) {
-      std::set<Sym> here;
-      for (Sym sym : lifetime.during(s))
-        if (k.tile(sym).level == Level::Shared ? shared : registers) here.insert(sym);
-      columns.insert(std::move(here));
-    });
-    for (const std::set<Sym>& column : columns) {
-      Expr sum = 0;
-      for (Sym tile : column) sum = sum + bytes_of_tile.at(tile);
-      if (!sums.insert(sum).second) continue;
-      const auto polynomial = laurent(sum);
-      TW_CHECK(polynomial, "the bytes of tiles are a polynomial of their sizes");
-      totals.push_back(*polynomial);
-    }
-  }
-  return greatest(std::move(totals));
-}
-
-Cost with_tiling(const Program& p, const TileProgram& t, const Tiling& tiling) {
+Cost with_tiling(const Program& p, const TileProgram& t, const Tiling& tiling, bool all = true) {
   Totals totals;
-  for (const TileKernel& k : t.kernels) Walk(p, t, k, tiling, totals).run();
+  for (const TileKernel& k : t.kernels) Walk(p, t, k, tiling, totals, !all).run();
   auto sum = [&](const std::vector<Expr>& terms) {
-    Expr all = 0;
-    for (Expr e : terms) all = all.is_constant(0) ? e : all + e;
-    return tiling.closed(p, all);
+    Expr n = 0;
+    for (Expr e : terms) n = n.is_constant(0) ? e : n + e;
+    return tiling.closed(p, n);
   };
   Cost c;
-  c.memory = {sum(totals.memory_loaded), sum(totals.memory_stored)};
-  c.shared = {sum(totals.shared_loaded), sum(totals.shared_stored)};
   for (const auto& [tensor, terms] : totals.loaded_by_tensor)
     c.loaded_by_tensor.emplace_back(tensor, sum(terms));
+  c.memory.stored = sum(totals.memory_stored);
+  if (!all) return c;
+  c.memory.loaded = sum(totals.memory_loaded);
+  c.shared = {sum(totals.shared_loaded), sum(totals.shared_stored)};
   for (const auto& [tensor, terms] : totals.stored_by_tensor)
     c.stored_by_tensor.emplace_back(tensor, sum(terms));
   c.chunks_visited = sum(totals.chunks);
@@ -459,16 +436,53 @@ TileSymbols tile_symbols(const Program& p, const TileProgram& t) {
   return s;
 }
 
+Cost transfers(const Program& p, const TileProgram& t, const TileSymbols& symbols, bool smooth, bool all) {
+  return with_tiling(p, t, Tiling(t, &symbols, smooth), all);
+}
+
 Cost cost(const Program& p, const TileProgram& t, const TileSymbols& symbols, bool smooth) {
-  const Tiling tiling(t, &symbols, smooth);
-  Cost c = with_tiling(p, t, tiling);
-  c.peak_shared = symbolic_peak(t, tiling, true, false);
-  c.peak_registers = symbolic_peak(t, tiling, false, true);
+  Cost c = transfers(p, t, symbols, smooth);
+  Peaks peak = peaks(t, symbols);
+  c.peak_shared = peak.shared;
+  c.peak_registers = peak.registers;
   return c;
 }
 
-Expr peak_of_block(const TileProgram& t, const TileSymbols& symbols) {
-  return symbolic_peak(t, Tiling(t, &symbols, true), true, true);
+Peaks peaks(const TileProgram& t, const TileSymbols& symbols, bool apart) {
+  // A state has tiles of other sizes where it is merged.
+  struct Columns {
+    std::set<Expr> sums;
+    std::vector<Laurent> all;
+  };
+  Columns shared, registers, both;
+  const Tiling tiling(t, &symbols, false);
+  for (const TileKernel& k : t.kernels) {
+    const Lifetime lifetime(k);
+    std::map<Sym, Expr> bytes_of_tile;
+    for (const Tile& tile : k.tiles) {
+      Expr n = tiling.width(tile.dtype) * tiling.full_elements(k, tile.axes);
+      bytes_of_tile[tile.sym] = tile.slots == 1 ? n : Expr(tile.slots) * n;
+    }
+    std::set<std::set<Sym>> columns;
+    for_each_stmt(k.body, [&](const Stmt& s) { columns.insert(lifetime.during(s)); });
+    const auto add = [&](Columns& to, const std::set<Sym>& column, auto counts) {
+      Expr sum = 0;
+      for (Sym tile : column)
+        if (counts(k.tile(tile).level)) sum = sum + bytes_of_tile.at(tile);
+      if (!to.sums.insert(sum).second) return;
+      const auto polynomial = laurent(sum);
+      TW_CHECK(polynomial, "the bytes of tiles are a polynomial of their sizes");
+      to.all.push_back(*polynomial);
+    };
+    for (const std::set<Sym>& column : columns) {
+      add(both, column, [](Level) { return true; });
+      if (!apart) continue;
+      add(shared, column, [](Level l) { return l == Level::Shared; });
+      add(registers, column, [](Level l) { return l != Level::Shared; });
+    }
+  }
+  if (!apart) return {0, 0, greatest(std::move(both.all))};
+  return {greatest(std::move(shared.all)), greatest(std::move(registers.all)), greatest(std::move(both.all))};
 }
 
 std::vector<Visits> visits(const Program& p, const TileProgram& t, const TileSymbols& symbols) {

@@ -42,8 +42,16 @@ Cost cost(const Program& p, const TileProgram& t);
 /// `symbols.visited` of its chunks.
 Cost cost(const Program& p, const TileProgram& t, const TileSymbols& symbols, bool smooth);
 
-/// Tiles at shared memory and in registers together, the largest total of one block: M where a block has one memory. As peak_shared.
-Expr peak_of_block(const TileProgram& t, const TileSymbols& symbols);
+/// Transfers alone, without peaks. `all`: false leaves out shared memory, chunks, what is stored by tensor and the sum of what is loaded.
+Cost transfers(const Program& p, const TileProgram& t, const TileSymbols& symbols, bool smooth,
+               bool all = true);
+/// The largest totals of live tiles of one block, bytes.
+struct Peaks {
+  Expr shared, registers;
+  Expr both;  ///< together: M where a block has one memory
+};
+/// `both` alone where `apart` is false.
+Peaks peaks(const TileProgram& t, const TileSymbols& symbols, bool apart = true);
 
 /// What one loop visits, over all blocks.
 struct Visits {

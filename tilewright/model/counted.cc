@@ -5,8 +5,8 @@
 
 namespace tilewright {
 
-Counted::Counted(const Model& m, const Integers& values, const Sampler* sampler)
-    : m_(m), values_(values), sampled_(sampler && !m.symbols.visited.empty()) {
+Counted::Counted(const Model& m, const Integers& values, const Sampler* sampler, KnownValues& known)
+    : m_(m), values_(values), known_(known), sampled_(sampler && !m.symbols.visited.empty()) {
   for (const auto& [sym, n] : values) numbers_[sym] = double(n);
   if (sampler) {
     visits_ = sampler->visits(numbers_);
@@ -14,8 +14,8 @@ Counted::Counted(const Model& m, const Integers& values, const Sampler* sampler)
   }
   for (const Visits& v : m.visits) {
     SampledVisits x;
-    const auto plain = value_of(v.plain, values), masked = value_of(v.masked, values),
-               elements = value_of(v.elements, values), all = value_of(v.all, values);
+    const auto plain = value(v.plain), masked = value(v.masked), elements = value(v.elements),
+               all = value(v.all);
     x.all = all.value_or(0);
     x.known = plain && masked;
     if (x.known) {
@@ -33,7 +33,7 @@ Counted::Counted(const Model& m, const Integers& values, const Sampler* sampler)
 double Counted::length(Sym index) const {
   if (const auto it = numbers_.find(index.size()); it != numbers_.end()) return it->second;
   for (const Axis& a : m_.tiles->axes)
-    if (a.index == index && a.size) return value_of(a.size, values_).value_or(1);
+    if (a.index == index && a.size) return value(a.size).value_or(1);
   return 1;
 }
 
@@ -91,19 +91,22 @@ Bindings Counted::smooth_numbers(const Integers& values) const {
 std::optional<double> Counted::bytes(Expr exact, Expr smooth, const Integers* larger) const {
   const Integers& values = larger ? *larger : values_;
   if (!sampled_ || !smooth)
-    if (const auto n = value_of(exact, values)) return n;
+    if (const auto n = value(exact, values)) return n;
   if (!smooth) return std::nullopt;
-  const Bindings b = smooth_numbers(values);
-  for (Sym s : free_symbols(smooth))
-    if (!b.count(s)) return std::nullopt;
-  return evaluate(smooth, b);
+  return known_(smooth, smooth_numbers(values));
 }
 
-double Counted::loaded() const { return bytes(m_.exact.memory.loaded, m_.smooth.memory.loaded).value_or(0); }
+double Counted::loaded() const {
+  double sum = 0;
+  for (size_t n = 0; n < m_.exact.loaded_by_tensor.size(); ++n)
+    sum += bytes(m_.exact.loaded_by_tensor[n].second, m_.smooth.loaded_by_tensor[n].second).value_or(0);
+  return sum;
+}
 double Counted::stored() const { return bytes(m_.exact.memory.stored, m_.smooth.memory.stored).value_or(0); }
 
 std::optional<double> transferred(const Model& m, Expr exact, Expr smooth, const Integers& values) {
-  return Counted(m, values, nullptr).bytes(exact, smooth);
+  KnownValues known;
+  return Counted(m, values, nullptr, known).bytes(exact, smooth);
 }
 
 }  // namespace tilewright

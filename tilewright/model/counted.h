@@ -7,8 +7,8 @@ namespace tilewright {
 
 class Counted {
  public:
-  /// `sampler`: chunks under a mask are counted at a few blocks; null: by exact sums. All must outlive it.
-  Counted(const Model& m, const Integers& values, const Sampler* sampler);
+  /// `sampler`: chunks under a mask are counted at a few blocks; null: by exact sums. `known`: what other plans of the model have found. All must outlive it.
+  Counted(const Model& m, const Integers& values, const Sampler* sampler, KnownValues& known);
 
   const Integers& values() const { return values_; }
   /// Of an axis; 1 where it is not known.
@@ -24,6 +24,8 @@ class Counted {
   const SampledVisits* visits(const Loop* loop) const;
   /// Exact, or where that has no value, or is too long for a search, smooth. nullopt: a size is not known. `larger`: other tile sizes.
   std::optional<double> bytes(Expr exact, Expr smooth, const Integers* larger = nullptr) const;
+  std::optional<double> value(Expr e) const { return known_(e, values_); }
+  std::optional<double> value(Expr e, const Integers& values) const { return known_(e, values); }
   /// Loaded and stored at memory.
   double loaded() const;
   double stored() const;
@@ -33,6 +35,7 @@ class Counted {
 
   const Model& m_;
   const Integers& values_;
+  KnownValues& known_;
   bool sampled_;
   Bindings numbers_;
   std::vector<SampledVisits> visits_;  ///< in the order of Model::visits

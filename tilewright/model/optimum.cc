@@ -109,10 +109,10 @@ std::optional<TileProblem> tile_problem(const Program& p, const TileProgram& t, 
     return std::nullopt;
   };
   TileProblem problem;
-  const Cost c = cost(p, t, symbols, true);
+  const Cost c = transfers(p, t, symbols, true);
   const auto h = laurent(c.memory.loaded + c.memory.stored);
   if (!h) return none("transfers are no sum of products of powers");
-  const auto columns = maximands(peak_of_block(t, symbols));
+  const auto columns = maximands(peaks(t, symbols, false).both);
   if (!columns) return none("memory is no sum of products of powers");
   std::set<Sym> groups, streams;
   Substitution resident;

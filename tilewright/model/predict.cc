@@ -6,22 +6,34 @@
 #include <cmath>
 
 #include "tilewright/model/pricing.h"
+#include "tilewright/tile/statements.h"
 
 namespace tilewright {
 
-Model model_of(const Program& p, const TileProgram& t, Forms forms) {
+Model model_of(const Program& p, const TileProgram& t, Purpose purpose) {
   Model m;
   m.program = &p;
   m.tiles = &t;
   m.symbols = tile_symbols(p, t);
-  m.exact = cost(p, t, m.symbols, false);
-  m.smooth = cost(p, t, m.symbols, true);
-  m.operations = operations(t, m.symbols);
-  m.visits = visits(p, t, m.symbols);
+  const bool of_cpu = purpose == Purpose::PriceOnCpu;
+  m.exact = transfers(p, t, m.symbols, false, !of_cpu);
+  m.smooth = transfers(p, t, m.symbols, true, !of_cpu);
+  const Peaks peak = peaks(t, m.symbols, !of_cpu);
+  m.exact.peak_shared = m.smooth.peak_shared = peak.shared;
+  m.exact.peak_registers = m.smooth.peak_registers = peak.registers;
+  m.held = peak.both;
   m.blocks = blocks(p, t, m.symbols);
-  m.held = peak_of_block(t, m.symbols);
-  m.core = core_statements(p, t);
-  if (forms == Forms::None) return m;
+  if (purpose == Purpose::Report) {
+    m.visits = visits(p, t, m.symbols);
+  } else {
+    for (size_t n = 0; n < t.kernels.size(); ++n)
+      for_each_stmt(t.kernels[n].body, [&](const Stmt& s) {
+        if (const Loop* loop = std::get_if<Loop>(&s.node)) m.visits.push_back({loop, n, {}, {}, {}, {}});
+      });
+  }
+  if (purpose != Purpose::PriceOnGpu) m.core = core_statements(p, t);
+  if (!of_cpu) m.operations = operations(t, m.symbols);
+  if (purpose != Purpose::Report) return m;
   m.problem = tile_problem(p, t, m.symbols, &m.why_no_form);
   if (m.problem) {
     m.form = canonical(*m.problem, false, &m.why_no_form);
@@ -50,6 +62,45 @@ std::optional<double> value_of(Expr e, const Integers& values) {
   for (Sym s : free_symbols(e))
     if (!values.count(s)) return std::nullopt;
   return double(evaluate_integer(e, values));
+}
+
+namespace {
+
+/// The numbers that a formula depends on, in order; nullopt where one of them is not known.
+template <class Number>
+std::optional<std::vector<Number>> numbers_of(const std::vector<Sym>& symbols,
+                                              const std::map<Sym, Number>& values) {
+  std::vector<Number> numbers;
+  for (Sym s : symbols) {
+    const auto it = values.find(s);
+    if (it == values.end()) return std::nullopt;
+    numbers.push_back(it->second);
+  }
+  return numbers;
+}
+
+template <class Formulas, class Number, class Evaluate>
+std::optional<double> known_value(Formulas& formulas, Expr e, const std::map<Sym, Number>& values,
+                                  Evaluate evaluate) {
+  auto at = formulas.find(e);
+  if (at == formulas.end())
+    at = formulas.emplace(e, typename Formulas::mapped_type{free_symbols(e), {}}).first;
+  const auto numbers = numbers_of(at->second.depends_on, values);
+  if (!numbers) return std::nullopt;
+  const auto known = at->second.found.find(*numbers);
+  if (known != at->second.found.end()) return known->second;
+  return at->second.found[*numbers] = evaluate(e, values);
+}
+
+}  // namespace
+
+std::optional<double> KnownValues::operator()(Expr e, const Integers& values) {
+  return known_value(exact_, e, values,
+                     [](Expr x, const Integers& v) { return double(evaluate_integer(x, v)); });
+}
+
+std::optional<double> KnownValues::operator()(Expr e, const Bindings& values) {
+  return known_value(smooth_, e, values, [](Expr x, const Bindings& v) { return evaluate(x, v); });
 }
 
 bool complete(const Model& m, const Integers& values) {
@@ -117,16 +168,15 @@ double words_at_least(const Model& m, const Counted& c) {
 
 Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Counted& c) {
   Occupancy o;
-  const Integers& values = c.values();
   const Plan& plan = m.tiles->plan;
-  const double shared = value_of(m.exact.peak_shared, values).value_or(0),
-               registers = value_of(m.exact.peak_registers, values).value_or(0);
   const MemoryLevel *s = machine.level("shared"), *r = machine.level("registers");
   double most = 1e9;
   auto limit = [&](double n, const char* what) {
     if (n < most) most = n, o.limit = what;
   };
   if (machine.gpu) {
+    const double shared = c.value(m.exact.peak_shared).value_or(0),
+                 registers = c.value(m.exact.peak_registers).value_or(0);
     if (s && s->capacity && shared > 0) limit(o.by_shared = s->capacity->value / shared, "shared memory");
     if (s && s->per_block && shared > s->per_block->value) o.fits = false;
     if (r && r->capacity && registers > 0)
@@ -155,7 +205,7 @@ Occupancy occupancy_of(const Model& m, const MachineFile& machine, const Counted
     o.limit = "one task a core";
   }
   o.slots = int64_t(machine.cores->value) * o.blocks_per_core;
-  o.blocks = int64_t(value_of(m.blocks[0], values).value_or(0));
+  o.blocks = int64_t(c.value(m.blocks[0]).value_or(0));
   o.waves = (o.blocks + o.slots - 1) / o.slots;
   o.uneven =
       std::any_of(m.symbols.visited.begin(), m.symbols.visited.end(), [](const auto&) { return true; });
@@ -215,10 +265,11 @@ struct Predictor::Parts {
   const MachineFile& machine;
   std::optional<Sampler> sampler;
   std::optional<pricing::Cpu> cpu;
+  KnownValues known;
 };
 
 Predictor::Predictor(const Model& m, const MachineFile& machine, Counting counting)
-    : parts_(new Parts{m, machine, {}, {}}) {
+    : parts_(new Parts{m, machine, {}, {}, {}}) {
   if (counting == Counting::Sampled) parts_->sampler.emplace(*m.tiles, m.symbols);
   if (!machine.gpu) parts_->cpu.emplace(m, machine, counting);
 }
@@ -228,7 +279,7 @@ Predictor::Predictor(Predictor&&) noexcept = default;
 Prediction Predictor::of(const Integers& values) const {
   const Model& m = parts_->m;
   const MachineFile& machine = parts_->machine;
-  const Counted counted(m, values, parts_->sampler ? &*parts_->sampler : nullptr);
+  const Counted counted(m, values, parts_->sampler ? &*parts_->sampler : nullptr, parts_->known);
   Prediction p;
   p.occupancy = occupancy_of(m, machine, counted);
   p.transfers = counted.loaded() + counted.stored();
@@ -241,7 +292,8 @@ Prediction Predictor::of(const Integers& values) const {
 }
 
 double Predictor::held(const Integers& values) const {
-  return value_of(parts_->machine.gpu ? parts_->m.exact.peak_shared : parts_->m.held, values).value_or(0);
+  return parts_->known(parts_->machine.gpu ? parts_->m.exact.peak_shared : parts_->m.held, values)
+      .value_or(0);
 }
 
 Prediction predict(const Model& m, const MachineFile& machine, const Integers& values) {

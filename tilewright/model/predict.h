@@ -1,6 +1,7 @@
 // From formulas to seconds on a machine: a time for each resource alone, occupancy and waves, and what follows for the whole.
 #pragma once
 #include <memory>
+#include <unordered_map>
 
 #include "tilewright/hardware/machine_file.h"
 #include "tilewright/model/core_work.h"
@@ -18,22 +19,40 @@ struct Model {
   std::vector<Operation> operations;
   std::vector<Visits> visits;
   std::vector<Expr> blocks;  ///< of each kernel
-  Expr held;                 ///< M where a block has one memory: peak_of_block
+  Expr held;                 ///< M where a block has one memory: peaks (cost.h)
   CoreStatements core;       ///< what a CPU computes
   std::optional<TileProblem> problem;
   std::optional<Canonical> form, leading;  ///< with every term of M, and with the leading ones
   std::string why_no_form;
 };
-/// What is wanted of a model: closed forms take longer than everything else together, and no price needs them.
-enum class Forms : uint8_t { Closed, None };
+/// What a model is for. A price that counts chunks at a few blocks (Counting::Sampled) needs no closed forms, which take longer than everything else together, no sums
+/// over blocks, and on a CPU, whose blocks have one memory, neither peaks of each level nor transfers between them.
+enum class Purpose : uint8_t { Report, PriceOnCpu, PriceOnGpu };
 /// `p` and `t` must outlive the model.
-Model model_of(const Program& p, const TileProgram& t, Forms forms = Forms::Closed);
+Model model_of(const Program& p, const TileProgram& t, Purpose purpose = Purpose::Report);
 
 /// Numbers for symbols: the plan's tile sizes, widths and literal sizes, with the sizes and integer params that are given.
 using Integers = std::map<Sym, int64_t>;
 Integers values_of(const Model& m, const Sizes& sizes);
 /// Is every size and param that the formulas need known?
 bool complete(const Model& m, const Integers& values);
+/// Values of formulas at many plans: each is found once for all plans that agree in the numbers which it depends on.
+class KnownValues {
+ public:
+  std::optional<double> operator()(Expr e, const Integers& values);
+  /// In doubles. nullopt: a symbol has no value.
+  std::optional<double> operator()(Expr e, const Bindings& values);
+
+ private:
+  template <class Number>
+  struct Formula {
+    std::vector<Sym> depends_on;
+    std::map<std::vector<Number>, double> found;
+  };
+  std::unordered_map<Expr, Formula<int64_t>> exact_;
+  std::unordered_map<Expr, Formula<double>> smooth_;
+};
+
 /// Bounds of blocks that a step in front finds have no value: such a formula, and one that lacks a size, has none.
 std::optional<double> value_of(Expr e, const Integers& values);
 /// A formula of bytes: exactly, or where a step in front finds the bounds of blocks with every chunk visited. `smooth` may be null: none.

@@ -108,7 +108,7 @@ size_t Cpu::domain_of(const CoreDomain& d) {
 
 double Cpu::elements(const Counted& c, size_t domain) const {
   if (!exact_.empty())
-    if (const auto n = value_of(exact_[domain], c.values())) return *n;
+    if (const auto n = c.value(exact_[domain])) return *n;
   const CoreDomain& d = domains_[domain];
   return c.times(d.kernel, d.loop, d.plain, d.masked) * c.elements(m_.tiles->kernels[d.kernel], d.axes);
 }
@@ -121,7 +121,7 @@ double Cpu::held_by_block(const Counted& c) const {
   for (const auto& [axis, sym] : m_.symbols.piece)
     here[sym] = std::min(here.at(sym), here.at(m_.symbols.block.at(axis)));
   for (const auto& [dtype, sym] : m_.symbols.width) here[sym] = std::max<int64_t>(4, bytes(dtype));
-  return value_of(m_.held, here).value_or(0);
+  return c.value(m_.held, here).value_or(0);
 }
 
 /// Arrays cross memory once where what is read again lies in the last cache meanwhile, else each time.

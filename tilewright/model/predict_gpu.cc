@@ -104,8 +104,7 @@ void price_gpu(Sheet& sheet) {
   std::map<DType, double> matrix;
   double special = 0, vector = 0;
   for (const Operation& op : m.operations) {
-    const double n =
-        value_of(op.each, c.values()).value_or(0) * c.times(op.kernel, op.loop, op.plain, op.masked);
+    const double n = c.value(op.each).value_or(0) * c.times(op.kernel, op.loop, op.plain, op.masked);
     if (op.unit == Unit::Matrix) p.operations += 2 * n;
     const bool on_matrix = uses_matrix_unit(machine, op);
     (op.unit == Unit::Special ? special

@@ -16,7 +16,7 @@ struct Priced {
 
   Priced(const Program& p, const Derivation& d, const Plan& plan, const MachineFile& machine)
       : tiles(build_tiles(p, d, plan)),
-        model(model_of(p, tiles, Forms::None)),
+        model(model_of(p, tiles, machine.gpu ? Purpose::PriceOnGpu : Purpose::PriceOnCpu)),
         predictor(model, machine, Counting::Sampled) {}
   Priced(const Priced&) = delete;
 
@@ -80,7 +80,8 @@ Ranking rank(const Program& elaborated, const Derivation& d, const Plan& base, c
         if (auto it = m.symbols.block.find(f.dials[k].axis); it != m.symbols.block.end())
           values[it->second] = numbers[k];
       x.held = priced->predictor.held(values);
-      x.is_default = print(elaborated, x.plan) == as_text;
+      x.is_default = x.plan.chunk == base.chunk && x.plan.group.size() == base.group.size() &&
+                     print(elaborated, x.plan) == as_text;
       const Prediction p = priced->predictor.of(values);
       x.too_large = x.held > room || !p.occupancy.fits;
       r.too_large += x.too_large;
