@@ -12,9 +12,13 @@
 #include "tilewright/tile/statements.h"
 
 namespace tilewright {
-/// Rows between what a copy takes and what it brings near: as many as memory needs to answer. A whole chunk further, rows that lie a power of two apart
-/// drive one another out of the few sets of a cache that they share.
-static constexpr int rows_ahead = 16;
+/// Rows between what a copy takes and what it brings near, for so many bytes of a row: as many as a core moves while memory answers, twice over. What a copy leaves of the next
+/// chunk the product brings near, a line at a time: long rows all at once would wait for the addresses of their pages. A whole chunk further, rows that lie a power of two
+/// apart drive one another out of the few sets of a cache that they share.
+static int64_t rows_ahead_of(int64_t bytes_of_row) {
+  constexpr int64_t bytes_ahead = 4096, fewest = 2, most = 16;
+  return std::clamp(bytes_ahead / std::max<int64_t>(1, bytes_of_row), fewest, most);
+}
 
 int64_t panel_step(const Buffer& b, Sym lane, int64_t panel) {
   const int64_t unit = cpu::pair_axis(b) ? 2 : 1;
@@ -164,6 +168,7 @@ bool CppKernel::move_tile(const Buffer& b, Sym lane, Sym tensor, const std::vect
   const std::string lane_step = print_.tensor_step(tensor, index, lane),
                     row_step = row ? print_.tensor_step(tensor, index, row) : "0";
   if (lane_step.empty() || row_step.empty()) return false;
+  const int64_t rows_ahead = rows_ahead_of(extents_[lane] * bytes(there_type));
   std::string further;
   const Ahead ahead = copy ? copy->ahead : Ahead{};
   if (ahead.axis && row && (ahead.axis == row || extents_[row] > 2 * rows_ahead))
