@@ -160,7 +160,7 @@ TEST_F(Command, EmitAsJson) {
   EXPECT_EQ(j["text"], tw({"emit", "s.tw", "--stage", "tile"}).out);
   EXPECT_EQ(members(object({"emit", "s.tw", "--stage", "program", "--json"})), "stage text");
   EXPECT_EQ(tw({"emit", "s.tw", "--stage", "tile", "-o", "s.txt"}).out, "");
-  EXPECT_EQ(read(folder + "/s.txt"), j["text"]);
+  EXPECT_EQ(read(folder + "/s.txt"), j["text"].get<std::string>());
   EXPECT_EQ(members(object({"emit", "s.tw", "--stage", "tile", "--json", "-o", "s.txt"})),
             "file milliseconds stage");
 }
