@@ -30,12 +30,6 @@ std::string vector_type(int64_t bytes) {
   }
 }
 
-std::string join_and(const std::vector<std::string>& terms) {
-  std::string text;
-  for (const std::string& t : terms) text += (text.empty() ? "" : " && ") + t;
-  return text;
-}
-
 }  // namespace
 
 std::string CudaKernel::element_address(Sym tensor, const std::vector<Expr>& index, const Nest&) {
@@ -96,23 +90,37 @@ std::vector<std::string> CudaKernel::inside(Sym tensor, const std::vector<Expr>&
   return terms;
 }
 
-std::string CudaKernel::may_read(const Copy& o, const Nest& nest, int64_t slack, Sym slack_axis) {
+static bool checked(const Copy& o) {
+  return std::any_of(o.checks.begin(), o.checks.end(), [](int check) { return check >= 0; });
+}
+
+std::vector<std::string> CudaKernel::reached(const Copy& o, const Nest& nest, int64_t slack, Sym slack_axis) {
   std::vector<std::string> conditions;
-  const bool checked = std::any_of(o.checks.begin(), o.checks.end(), [](int check) { return check >= 0; });
-  if (!checked) conditions = inside(o.tensor, o.index, nest, slack);
+  if (!checked(o)) conditions = inside(o.tensor, o.index, nest, slack);
   for (const std::string& c : clips(nest, slack, slack_axis)) conditions.push_back(c);
-  if (checked)  // only of elements that exist
+  if (checked(o))  // only of elements that exist
     for (Sym a : buffer(o.buffer).axes)
       conditions.push_back(fmt::format("{} < {}", names_.of(a), size_text(a.size())));
   if (o.present) conditions.push_back("(" + scalar_bool(o.present) + ")");
+  return conditions;
+}
+
+std::vector<std::string> CudaKernel::found_inside(const Copy& o, const std::vector<Expr>& index) {
+  std::vector<std::string> conditions;
   CudaPrinter printer(*this, 64, 64);
-  for (size_t k = 0; k < o.checks.size() && checked; ++k) {
+  for (size_t k = 0; k < o.checks.size(); ++k) {
     if (o.checks[k] < 0) continue;
     helpers_.use("tw_inside");
-    conditions.push_back(fmt::format("tw_inside({}, {}, {}, {})", printer.integer(o.index[k]),
+    conditions.push_back(fmt::format("tw_inside({}, {}, {}, {})", printer.integer(index[k]),
                                      size_text(mapped_.checks[size_t(o.checks[k])].axis.size()), error_word(),
                                      o.checks[k]));
   }
+  return conditions;
+}
+
+std::string CudaKernel::may_read(const Copy& o, const Nest& nest, int64_t slack, Sym slack_axis) {
+  std::vector<std::string> conditions = reached(o, nest, slack, slack_axis);
+  for (const std::string& c : found_inside(o, o.index)) conditions.push_back(c);
   return join_and(conditions);
 }
 

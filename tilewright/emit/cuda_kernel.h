@@ -89,6 +89,9 @@ class CudaKernel {
                                   int64_t slack);
   /// The condition under which a copy reads an element, and reports an index that lies outside of its array; empty: always.
   std::string may_read(const Copy& o, const Nest& nest, int64_t slack, Sym slack_axis);
+  /// Its two parts: does the copy take the element, and do indices that are read from memory lie inside? These report what does not.
+  std::vector<std::string> reached(const Copy& o, const Nest& nest, int64_t slack, Sym slack_axis);
+  std::vector<std::string> found_inside(const Copy& o, const std::vector<Expr>& index);
   std::string error_word();
   std::vector<std::string> clips(const Nest& nest, int64_t slack, Sym slack_axis);
 

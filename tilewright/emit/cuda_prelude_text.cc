@@ -575,9 +575,10 @@ __device__ __forceinline__ void tw_multiply_parts(float* d, const unsigned (*a_h
 )"},
       {"tw_copies",
        {},
-       R"(// 16 bytes of memory -> shared memory, of which `bytes` are read and the rest is zero; joins the open group of copies.
+       R"(// 16 bytes of memory -> shared memory, of which `bytes` are read and the rest is zero; joins the open group of copies. Barriers and waits order it, so that reads of
+// indices may move in front of the copies before it.
 __device__ __forceinline__ void tw_copy_async(unsigned to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 __device__ __forceinline__ int tw_at_most(int limit, int n) { return n < limit ? n : limit; }
 __device__ __forceinline__ void tw_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

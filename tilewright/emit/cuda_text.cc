@@ -74,6 +74,12 @@ std::string join_sum(const std::vector<std::string>& terms) {
   return text.empty() ? "0" : text;
 }
 
+std::string join_and(const std::vector<std::string>& terms) {
+  std::string text;
+  for (const std::string& t : terms) text += (text.empty() ? "" : " && ") + t;
+  return text;
+}
+
 bool mentions(const std::string& text, const std::string& name) {
   const auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {

@@ -38,6 +38,8 @@ std::string remainder(const std::string& x, int64_t d);
 bool mentions(const std::string& text, const std::string& name);
 /// terms joined by " + ", "0" when there are none.
 std::string join_sum(const std::vector<std::string>& terms);
+/// conditions joined by " && ", "" when there are none.
+std::string join_and(const std::vector<std::string>& terms);
 /// "c * x", "x", "" (c = 0).
 std::string times(const std::string& x, int64_t c);
 

@@ -179,54 +179,98 @@ void CudaKernel::copy_in_group(const Copy& o, Lines& out) {
   out.open("");
   out.line(fmt::format("const unsigned {} = local_at + {}{};", to, kernel_.local_offset(b.sym),
                        slot.empty() ? "" : fmt::format(" + {} * {}", slot, b.slot_bytes())));
+  const auto coordinates_of = [&] {
+    int64_t step = 1;
+    for (size_t a = b.axes.size(); a-- > 0;) {
+      if (a == inner) continue;
+      const int64_t extent = b.layout.shape()[a];
+      std::string value = quotient(row, step);
+      if (step * extent < rows) value = remainder(value, extent);
+      out.line(fmt::format("const int {} = {};", names_.part(b.axes[a], "in"), value));
+      step *= extent;
+    }
+    for (const NestAxis& a : nest.axes)
+      out.line(fmt::format("const int {0} = {1};", names_.of(a.axis),
+                           join_sum({a.origin, names_.part(a.axis, "in")})));
+  };
+  const auto copy = [&](const std::string& conditions, const std::vector<Expr>& index) {
+    // A literal size that is a multiple of a unit ends with one.
+    const Sym along = memory_dims(program_, mapped_, o.tensor).back().pieces.back();
+    std::string size = std::to_string(copy_unit_bytes);
+    const bool whole = std::any_of(mapped_.axes.begin(), mapped_.axes.end(), [&](const Axis& x) {
+      return x.index == along && x.baked() && x.size.rational()->num() % each == 0;
+    });
+    if (!whole)
+      size = fmt::format("tw_at_most({}, ({} - {}) * {})", copy_unit_bytes, size_text(along.size()),
+                         inner_name, bytes(b.dtype));
+    if (!conditions.empty()) size = fmt::format("{} ? {} : 0", conditions, size);
+    std::vector<std::string> local;
+    for (Sym a : b.axes) local.push_back(names_.part(a, "in"));
+    out.line(fmt::format("tw_copy_async({} + {} * ({}), {} + ({}), {});", to, bytes(b.dtype),
+                         local_offset(b, local), names_.of(o.tensor), element_address(o.tensor, index, nest),
+                         size));
+  };
   // Neighbouring threads take neighbouring units of a row.
-  const bool fixed = units <= threads && threads % units == 0;
-  if (fixed) {
+  if (units <= threads && threads % units == 0) {
     out.line(fmt::format("const int {} = {};", inner_in,
                          times(units < threads ? remainder("thread", units) : "thread", each)));
-    const int64_t together = threads / units;  // rows
+    const int64_t together = threads / units, turns = (rows + together - 1) / together;  // rows
     const std::string turn = names_.fresh("turn");
-    out.line("#pragma unroll");
-    out.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", turn, (rows + together - 1) / together));
-    out.line(fmt::format("const int {} = {} * {} + {};", row, turn, together,
-                         together > 1 ? quotient("thread", units) : "0"));
-    if (rows % together != 0) out.line(fmt::format("if ({} >= {}) break;", row, rows));
+    const auto open_turn = [&](const std::string& first, int64_t count) {
+      out.line("#pragma unroll");
+      out.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", turn, first,
+                           first == "0" ? std::to_string(count) : fmt::format("{} + {}", first, count)));
+      out.line(fmt::format("const int {} = {} * {} + {};", row, turn, together,
+                           together > 1 ? quotient("thread", units) : "0"));
+      if (rows % together != 0 || turns % count != 0) out.line(fmt::format("if ({} >= {}) break;", row, rows));
+      coordinates_of();
+    };
+    if (std::none_of(o.checks.begin(), o.checks.end(), [](int check) { return check >= 0; })) {
+      open_turn("0", turns);
+      copy(may_read(o, nest, 0, {}), o.index);
+      out.close();
+    } else {
+      // Indices that are read from memory: those of several rows are on their way at once.
+      const int64_t count = std::min<int64_t>(turns, 8);
+      const std::string first = names_.fresh("first"), there = names_.fresh("there");
+      const std::string number = fmt::format("[{} - {}]", turn, first);
+      out.line("#pragma unroll");
+      out.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, turns, count));
+      out.line(fmt::format("bool {}[{}];", there, count));
+      std::vector<Expr> index = o.index;
+      std::vector<std::pair<std::string, Expr>> found;
+      for (size_t k = 0; k < index.size(); ++k) {
+        if (o.checks[k] < 0) continue;
+        found.emplace_back(names_.fresh("found"), index[k]);
+        out.line(fmt::format("long long {}[{}];", found.back().first, count));
+        const Sym at = Sym::fresh({.name = "found", .kind = SymbolKind::Variable, .integer = true});
+        index_text_[at] = found.back().first + number;
+        index[k] = at;
+      }
+      open_turn(first, count);
+      const std::string conditions = join_and(reached(o, nest, 0, {}));
+      out.line(fmt::format("{}{} = {};", there, number, conditions.empty() ? "true" : conditions));
+      CudaPrinter printer(*this, 64, 64);
+      for (const auto& [name, value] : found)
+        out.line(fmt::format("{}{} = {};", name, number, printer.integer(value)));
+      out.close();
+      open_turn(first, count);
+      std::vector<std::string> all = found_inside(o, index);
+      all.insert(all.begin(), there + number);
+      copy(join_and(all), index);
+      out.close();
+      out.close();
+    }
   } else {
     const std::string element = names_.fresh("element");
     out.line("#pragma unroll 4");
     out.open(fmt::format("for (int {0} = thread; {0} < {1}; {0} += {2})", element, units * rows, threads));
     out.line(fmt::format("const int {} = {};", inner_in, times(remainder(element, units), each)));
     out.line(fmt::format("const int {} = {};", row, quotient(element, units)));
+    coordinates_of();
+    copy(may_read(o, nest, 0, {}), o.index);
+    out.close();
   }
-  int64_t step = 1;
-  for (size_t a = b.axes.size(); a-- > 0;) {
-    if (a == inner) continue;
-    const int64_t extent = b.layout.shape()[a];
-    std::string value = quotient(row, step);
-    if (step * extent < rows) value = remainder(value, extent);
-    out.line(fmt::format("const int {} = {};", names_.part(b.axes[a], "in"), value));
-    step *= extent;
-  }
-  for (const NestAxis& a : nest.axes)
-    out.line(fmt::format("const int {0} = {1};", names_.of(a.axis),
-                         join_sum({a.origin, names_.part(a.axis, "in")})));
-  std::vector<std::string> local;
-  for (Sym a : b.axes) local.push_back(names_.part(a, "in"));
-  const std::string conditions = may_read(o, nest, 0, {});
-  // A literal size that is a multiple of a unit ends with one.
-  const Sym along = memory_dims(program_, mapped_, o.tensor).back().pieces.back();
-  std::string size = std::to_string(copy_unit_bytes);
-  const bool whole = std::any_of(mapped_.axes.begin(), mapped_.axes.end(), [&](const Axis& x) {
-    return x.index == along && x.baked() && x.size.rational()->num() % each == 0;
-  });
-  if (!whole)
-    size = fmt::format("tw_at_most({}, ({} - {}) * {})", copy_unit_bytes, size_text(along.size()), inner_name,
-                       bytes(b.dtype));
-  if (!conditions.empty()) size = fmt::format("{} ? {} : 0", conditions, size);
-  const std::string offset = local_offset(b, local);
-  out.line(fmt::format("tw_copy_async({} + {} * ({}), {} + ({}), {});", to, bytes(b.dtype), offset,
-                       names_.of(o.tensor), element_address(o.tensor, o.index, nest), size));
-  out.close();
   out.close();
   nest_ = nullptr;
 }

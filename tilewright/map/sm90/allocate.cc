@@ -415,14 +415,43 @@ void load_tile(Context& c, const Staged& s, const Position& at, std::vector<cons
   grouped.push_back(&s);
 }
 
+/// Waits for groups of copies, one for each of the tiles, and signals each; `later` groups were issued behind them.
+void await_copied(const Context& c, const std::vector<const Staged*>& grouped, size_t later,
+                  const Position& at, Ops& out) {
+  for (size_t k = 0; k < grouped.size(); ++k) {
+    out.push_back({CopyWait{int(grouped.size() - k - 1 + later)}, {}});
+    arrive_copied(c, *grouped[k], at, out);
+  }
+}
+
 /// Copies all of the tiles before any is waited for, so that their ways to memory overlap.
 void load_tiles(Context& c, const std::vector<const Staged*>& tiles, const Position& at, Ops& out) {
   std::vector<const Staged*> grouped;
   for (const Staged* s : tiles) load_tile(c, *s, at, grouped, out);
-  for (size_t k = 0; k < grouped.size(); ++k) {
-    out.push_back({CopyWait{int(grouped.size() - k - 1)}, {}});
-    arrive_copied(c, *grouped[k], at, out);
+  await_copied(c, grouped, 0, at, out);
+}
+
+/// Copies the tiles of the chunks of a segment. Groups of copies are waited for when those of the next chunk are under way too, where there are slots for both.
+void load_chunks(Context& c, const Loop& loop, const SegmentVars& segment,
+                 const std::vector<const Staged*>& tiles, Ops& out) {
+  const Sym counter = c.axis(loop.axis).counter;
+  MappedLoop ops{counter, segment.lo, segment.hi, {}};
+  std::vector<const Staged*> grouped;
+  const Position at = c.position(loop, segment, Expr(counter));
+  for (const Staged* s : tiles) load_tile(c, *s, at, grouped, ops.body);
+  const bool ahead = std::all_of(grouped.begin(), grouped.end(), [](const Staged* s) { return s->tile->slots > 2; });
+  if (!ahead || grouped.empty()) {
+    await_copied(c, grouped, 0, at, ops.body);
+    out.push_back({ops, {}});
+    return;
   }
+  If behind{less(segment.lo, Expr(counter)), {}, {}};
+  await_copied(c, grouped, grouped.size(), c.position(loop, segment, Expr(counter) - 1), behind.then);
+  ops.body.push_back({behind, {}});
+  out.push_back({ops, "signalled one chunk behind"});
+  If last{less(segment.lo, segment.hi), {}, {}};
+  await_copied(c, grouped, 0, c.position(loop, segment, segment.hi - 1), last.then);
+  out.push_back({last, {}});
 }
 
 }  // namespace
@@ -469,14 +498,10 @@ Role loading_role(Context& c) {
     if (std::none_of(c.staged.begin(), c.staged.end(), loads)) continue;
     for (const SegmentVars& segment : c.segments(*loop, body)) {
       if (segment.empty) continue;
-      const Sym counter = c.axis(loop->axis).counter;
-      MappedLoop ops{counter, segment.lo, segment.hi, {}};
-      const Position at = c.position(*loop, segment, Expr(counter));
       std::vector<const Staged*> tiles;
       for (const Staged& s : c.staged)
         if (loads(s)) tiles.push_back(&s);
-      load_tiles(c, tiles, at, ops.body);
-      body.push_back({ops, {}});
+      load_chunks(c, *loop, segment, tiles, body);
     }
   }
   role.body = c.for_each_item(std::move(body));
