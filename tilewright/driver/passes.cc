@@ -1,5 +1,6 @@
 // The passes in order: program → elaborated → derivation → plans → tiles → mapped → source, and the proof of the derivation that is kept. Each is a function declared in its folder's header.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -294,7 +295,15 @@ Target plan_target(const CompileOptions& o) {
 
 std::string arch_of(const CompileOptions& o) {
   if (!o.arch.empty()) return o.arch;
-  if (const char* given = std::getenv("TILEWRIGHT_GPU_ARCH"); given != nullptr && *given != 0) return given;
+  if (const char* given = std::getenv("TILEWRIGHT_GPU_ARCH"); given != nullptr && *given != 0) {
+    const std::vector<std::string>& known = gpu_archs();
+    if (std::find(known.begin(), known.end(), given) == known.end())
+      throw UserError(
+          Span{},
+          fmt::format("TILEWRIGHT_GPU_ARCH={} names no architecture that kernels are made for", given),
+          fmt::format("set it to one of {}, or unset it", fmt::join(known, ", ")));
+    return given;
+  }
   if (o.target == Target::Cuda && cuda::available() && o.device < cuda::device_count()) {
     const cuda::DeviceInfo device = cuda::device_info(o.device);
     if (device.major >= 8 && device.major != 9) return gpu_arch_of(device.major, device.minor);
