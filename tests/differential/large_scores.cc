@@ -1,4 +1,7 @@
 // Scores of any finite magnitude: an exponential of a difference is as exact as the difference.
+#include <cmath>
+#include <limits>
+
 #include "tests/support/scores.h"
 #include "tests/support/wide_operands.h"
 
@@ -41,6 +44,33 @@ TEST(LargeScores, Literals) {
                              "S - 1e9 * (1 - (j <= i))", "S * 1e12", "S + 3e6", "S - 1e20 * j"})
     expect_scores(scores, Target::Interp);
   expect_scores("where(j <= 10 * i, S, -1e30) + (-3e38)", Target::Cpu);
+}
+
+/// Exponentials within a unit in the last place of their range; beyond it 0 and infinity, and NaN of NaN.
+TEST(LargeScores, EndsOfExponentials) {
+  const double inf = std::numeric_limits<double>::infinity();
+  std::vector<double> xs{-inf, inf, std::nan(""), -3e38, -200, -149, -127, -126.5, 128, 129, 130, 3e38};
+  for (double x = -124; x < 128; x += 0.171875) xs.push_back(x);
+  const int64_t n = static_cast<int64_t>(xs.size());
+  CompileOptions options;
+  options.target = Target::Cpu;
+  SessionOptions s;
+  s.sizes = {{"i", 1}, {"j", n}};
+  s.inputs["x"].array = allocate(DType::f32, {1, n});
+  for (int64_t k = 0; k < n; ++k) store_element(DType::f32, s.inputs["x"].array->data.get(), k, xs[k]);
+  Session session(parse_program(std::make_shared<SourceText>(
+                      SourceText{"e.tw", "axis i, j\ninput x[i, j] : f32\ny[i, j] = exp2(x)\noutput y\n"})),
+                  options, s);
+  session.run(0, 1);
+  for (int64_t k = 0; k < n; ++k) {
+    const double y = session.outputs().at("y").at(k), exact = std::exp2(xs[k]);
+    if (std::isnan(xs[k]))
+      EXPECT_TRUE(std::isnan(y));
+    else if (xs[k] >= 128 || xs[k] < -126)
+      EXPECT_EQ(y, xs[k] > 0 ? inf : 0) << xs[k];
+    else
+      EXPECT_NEAR(y / exact, 1, 1.2e-7) << xs[k];
+  }
 }
 
 /// The same where the row is stored: the exponents are taken once more, after the stream.

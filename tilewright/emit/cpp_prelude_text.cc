@@ -116,14 +116,26 @@ INLINE vf below(vf a, vf b) { return a < b ? a : b; }
 //@ above below f64
 INLINE vf above(vf a, vf b) { return a > b ? a : b; }
 INLINE vf below(vf a, vf b) { return a < b ? a : b; }
-//@ unordered
-INLINE vm unordered(vf a, vf b) {  // NaN in either
+//@ unordered nans with_nans
+// Where a or b is NaN, and what makes x NaN there.
+#if defined(__AVX512F__) && $V == 16
+typedef unsigned short nans;
+INLINE nans unordered(vf a, vf b) { return __builtin_ia32_cmpps512_mask(a, b, 3, -1, 4); }
+INLINE vf with_nans(vf x, nans k) {
+  asm("vmovaps %1, %0%{%2%}" : "+v"(x) : "v"(splat(__builtin_nanf(""))), "Yk"(k));
+  return x;
+}
+#else
+typedef vm nans;
+INLINE nans unordered(vf a, vf b) {
 #if defined(__AVX__) && $B == 32 && $V == 8
   return (vm)__builtin_ia32_cmpps256(a, b, 3);
 #else
   return (a != a) | (b != b);
 #endif
 }
+INLINE vf with_nans(vf x, nans k) { return (vf)((vm)x | k); }
+#endif
 //@ v_max
 INLINE vf v_max(vf a, vf b) { return a == a ? above(a, b) : a; }  // NaN if either is
 INLINE real v_max(real a, real b) { return a > b || a != a ? a : b; }
@@ -285,26 +297,45 @@ INLINE real v_rsqrt(real x) { return 1 / v_sqrt(x); }
 INLINE vf v_rsqrt(vf x) { return 1 / v_sqrt(x); }
 //@ ALL
 #define ALL UNROLL for (int c = 0; c < N; ++c)  // N vectors in step: none waits for its own last operation
-//@ exp2_parts f32
-// 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n.
+//@ exp2_parts rounded rounding scaled twice f32
+// `rounded` is the next whole number n plus `rounding`; exp2_parts makes 2^f 2^n of f and that: infinity from n = 129, 0 from n = -126 down.
+#if defined(__AVX512F__) && $V == 16
+const real rounding = 0, twice = 1;
+INLINE vf rounded(vf x) {
+  vf n;
+  asm("vrndscaleps $8, %1, %0" : "=v"(n) : "v"(x));
+  return n;
+}
+INLINE vf scaled(vf p, vf n) {  // 0 and infinity also where n is infinite and p, made of the difference to it, is NaN
+  const unsigned short some = __builtin_ia32_cmpps512_mask(n, splat(-125.0f), 5, -1, 4);  // not less
+  vf y;
+  asm("vscalefps %2, %1, %0%{%3%}%{z%}" : "=v"(y) : "v"(p), "v"(n), "Yk"(some));
+  return y;
+}
+#else
+const real rounding = 12582912.0f, twice = 2;  // n stands in the low bits
+INLINE vf rounded(vf x) { return x + rounding; }
+INLINE vf scaled(vf p, vf t) { return p * (vf)(((vi)t << 23) + 0x3f000000); }  // (2·2^f)·2^(n - 1)
+#endif
 template <int N>
 INLINE void exp2_parts(vf (&f)[N], const vf (&t)[N]) {
   vf p[N];
-  ALL p[c] = f[c] * 3.07067236e-4f + 2.67977488e-3f;
-  ALL p[c] = p[c] * f[c] + 1.92368747e-2f;
-  ALL p[c] = p[c] * f[c] + 1.11006649e-1f;
-  ALL p[c] = p[c] * f[c] + 4.80452958e-1f;
-  ALL p[c] = p[c] * f[c] + 1.38629441f;
-  ALL p[c] = p[c] * f[c] + 2.0f;
-  ALL f[c] = p[c] * (vf)(((vi)t[c] << 23) + 0x3f000000);
+  ALL p[c] = f[c] * (1.53533618e-4f * twice) + 1.33988744e-3f * twice;
+  ALL p[c] = p[c] * f[c] + 9.61843735e-3f * twice;
+  ALL p[c] = p[c] * f[c] + 5.55033245e-2f * twice;
+  ALL p[c] = p[c] * f[c] + 2.40226479e-1f * twice;
+  ALL p[c] = p[c] * f[c] + 6.93147205e-1f * twice;
+  ALL p[c] = p[c] * f[c] + twice;
+  ALL f[c] = scaled(p[c], t[c]);
 }
 //@ v_exp2 f32
 template <int N>
 INLINE void v_exp2(vf (&x)[N]) {
   vf t[N];
-  ALL x[c] = above(splat(-126.0f), x[c]);
-  ALL t[c] = below(splat(12583041.0f), x[c] + 12582912.0f);  // rounds: n in the low bits, n <= 129
-  ALL x[c] = x[c] - (t[c] - 12582912.0f);
+  if (rounding != 0) ALL x[c] = above(splat(-126.0f), x[c]);
+  ALL t[c] = rounded(x[c]);
+  if (rounding != 0) ALL t[c] = below(splat(rounding + 129), t[c]);
+  ALL x[c] = x[c] - (t[c] - rounding);
   exp2_parts(x, t);
 }
 INLINE vf v_exp2(vf x) {
@@ -318,9 +349,9 @@ template <int N>
 INLINE void v_exp(vf (&x)[N]) {
   vf t[N];
   ALL x[c] = above(splat(-87.3365479f), x[c]);  // -126 log 2
-  ALL t[c] = below(splat(12583041.0f), x[c] * 1.44269504f + 12582912.0f);
-  ALL x[c] = x[c] - (t[c] - 12582912.0f) * 0.693359375f;
-  ALL x[c] = (x[c] + (t[c] - 12582912.0f) * 2.12194440e-4f) * 1.44269504f;
+  ALL t[c] = below(splat(rounding + 129), rounded(x[c] * 1.44269504f));
+  ALL x[c] = x[c] - (t[c] - rounding) * 0.693359375f;
+  ALL x[c] = (x[c] + (t[c] - rounding) * 2.12194440e-4f) * 1.44269504f;
   exp2_parts(x, t);
 }
 INLINE vf v_exp(vf x) {
@@ -369,8 +400,8 @@ INLINE real v_log2(real x) { return v_log2(splat(x))[0]; }
 template <int N>
 INLINE void v_tanh(vf (&x)[N]) {
   vf e[N], t[N], q[N];
-  ALL t[c] = below(splat(12583041.0f), v_abs(x[c]) * 2.88539008f + 12582912.0f);
-  ALL e[c] = v_abs(x[c]) * 2.88539008f - (t[c] - 12582912.0f);
+  ALL t[c] = below(splat(rounding + 129), rounded(v_abs(x[c]) * 2.88539008f));
+  ALL e[c] = v_abs(x[c]) * 2.88539008f - (t[c] - rounding);
   exp2_parts(e, t);  // exp(2|x|): what rounding the exponent does to it is small in 2/(e + 1)
   ALL q[c] = x[c] * x[c] * -5.70498652e-3f + 2.06390868e-2f;
   ALL q[c] = q[c] * (x[c] * x[c]) - 5.37397149e-2f;
@@ -837,6 +868,9 @@ constexpr int lines_near = NEAR > 1 ? (C * int(sizeof(vf)) + 63) / 64 : C > 1 ? 
 #else
 #define PIN(x)
 #endif
+// KEEP keeps it from addressing all rows from one pointer: a register for the distance of every row is more than there are, and what has none is moved
+// through vector registers, where it waits behind the products.
+#define KEEP(p) asm("" : "+r"(p))
 template <int R, int C, int TOP, int NEAR, int BESIDE = 0>
 __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row, int64 b_inner,
                                           int64 inner, bool add, const real* scale, real* top, const char* near, int64 near_row,
@@ -848,6 +882,12 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     UNROLL
     for (int c = 0; c < C; ++c) s[r][c] = (vf){};
   }
+  const real* four[(R + 3) / 4];
+  UNROLL
+  for (int r = 0; r < R; r += 4) {
+    four[r / 4] = b + r * b_row;
+    KEEP(four[r / 4]);
+  }
   for (int64 k = 0; k < inner; ++k) {
     vf x[C];
     UNROLL
@@ -857,12 +897,13 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     }
     UNROLL
     for (int r = 0; r < R; ++r) {
-      const real y = BESIDE && r == R - 1 ? *e : b[r * b_row];
+      const real y = BESIDE && r == R - 1 ? *e : four[r / 4][r % 4 * b_row];
       UNROLL
       for (int c = 0; c < C; ++c) s[r][c] += x[c] * y;
     }
     a += a_inner;
-    b += b_inner;
+    UNROLL
+    for (int r = 0; r < R; r += 4) four[r / 4] += b_inner;
     if (BESIDE) e += e_inner;
     UNROLL
     for (int l = 0; l < lines_near<C, NEAR>; ++l) __builtin_prefetch(near + l * near_row, 0, NEAR > 1 ? 2 : 3);
@@ -884,17 +925,17 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
   if (TOP != 0) {
     UNROLL
     for (int c = 0; c < C; ++c) {
-#if defined(__AVX__) && !defined(__AVX512F__)  // conditions are vectors: whether one of two is NaN takes one instruction
+#if defined(__AVX__)  // whether one of two is NaN takes one instruction, and no value waits for it
       vf x = s[0][c];
-      vm nan = unordered(x, s[R - 1][c]);
+      nans found = unordered(x, s[R - 1][c]);
       UNROLL
       for (int r = 1; r < R; ++r) {
         x = TOP > 0 ? above(x, s[r][c]) : below(x, s[r][c]);
-        if (r % 2 == 0) nan |= unordered(s[r - 1][c], s[r][c]);
+        if (r % 2 == 0) found |= unordered(s[r - 1][c], s[r][c]);
       }
       const vf old = ld(top + c * LANES);
       x = TOP > 0 ? above(x, old) : below(x, old);
-      st(top + c * LANES, (vf)((vm)x | nan));
+      st(top + c * LANES, with_nans(x, found));
 #else
       vf x = ld(top + c * LANES);
       UNROLL

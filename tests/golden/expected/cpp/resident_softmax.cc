@@ -89,24 +89,43 @@ INLINE int64 max_lanes(vl x) {
   return m;
 }
 #define ALL UNROLL for (int c = 0; c < N; ++c)  // N vectors in step: none waits for its own last operation
-// 2^f 2^n as (2·2^f)·2^(n - 1): infinity from n = 129, 0 at n = -126; the low bits of t hold n.
+// `rounded` is the next whole number n plus `rounding`; exp2_parts makes 2^f 2^n of f and that: infinity from n = 129, 0 from n = -126 down.
+#if defined(__AVX512F__) && 8 == 16
+const real rounding = 0, twice = 1;
+INLINE vf rounded(vf x) {
+  vf n;
+  asm("vrndscaleps $8, %1, %0" : "=v"(n) : "v"(x));
+  return n;
+}
+INLINE vf scaled(vf p, vf n) {  // 0 and infinity also where n is infinite and p, made of the difference to it, is NaN
+  const unsigned short some = __builtin_ia32_cmpps512_mask(n, splat(-125.0f), 5, -1, 4);  // not less
+  vf y;
+  asm("vscalefps %2, %1, %0%{%3%}%{z%}" : "=v"(y) : "v"(p), "v"(n), "Yk"(some));
+  return y;
+}
+#else
+const real rounding = 12582912.0f, twice = 2;  // n stands in the low bits
+INLINE vf rounded(vf x) { return x + rounding; }
+INLINE vf scaled(vf p, vf t) { return p * (vf)(((vi)t << 23) + 0x3f000000); }  // (2·2^f)·2^(n - 1)
+#endif
 template <int N>
 INLINE void exp2_parts(vf (&f)[N], const vf (&t)[N]) {
   vf p[N];
-  ALL p[c] = f[c] * 3.07067236e-4f + 2.67977488e-3f;
-  ALL p[c] = p[c] * f[c] + 1.92368747e-2f;
-  ALL p[c] = p[c] * f[c] + 1.11006649e-1f;
-  ALL p[c] = p[c] * f[c] + 4.80452958e-1f;
-  ALL p[c] = p[c] * f[c] + 1.38629441f;
-  ALL p[c] = p[c] * f[c] + 2.0f;
-  ALL f[c] = p[c] * (vf)(((vi)t[c] << 23) + 0x3f000000);
+  ALL p[c] = f[c] * (1.53533618e-4f * twice) + 1.33988744e-3f * twice;
+  ALL p[c] = p[c] * f[c] + 9.61843735e-3f * twice;
+  ALL p[c] = p[c] * f[c] + 5.55033245e-2f * twice;
+  ALL p[c] = p[c] * f[c] + 2.40226479e-1f * twice;
+  ALL p[c] = p[c] * f[c] + 6.93147205e-1f * twice;
+  ALL p[c] = p[c] * f[c] + twice;
+  ALL f[c] = scaled(p[c], t[c]);
 }
 template <int N>
 INLINE void v_exp2(vf (&x)[N]) {
   vf t[N];
-  ALL x[c] = above(splat(-126.0f), x[c]);
-  ALL t[c] = below(splat(12583041.0f), x[c] + 12582912.0f);  // rounds: n in the low bits, n <= 129
-  ALL x[c] = x[c] - (t[c] - 12582912.0f);
+  if (rounding != 0) ALL x[c] = above(splat(-126.0f), x[c]);
+  ALL t[c] = rounded(x[c]);
+  if (rounding != 0) ALL t[c] = below(splat(rounding + 129), t[c]);
+  ALL x[c] = x[c] - (t[c] - rounding);
   exp2_parts(x, t);
 }
 INLINE vf v_exp2(vf x) {
