@@ -2,9 +2,9 @@
 //  1. A free axis is blocked when some array read along the stream lacks it (each streamed element is then used for the whole block); other axes
 //     are cut into single indices. Axes of sorted lists and literal feature axes up to 256 stay whole. Of more than two blocked axes of a product, two stay: the last, and the last of another operand.
 //  2. Without a blocked axis (or without a reduction) and without an axis kept whole the kernel moves rows: the row is resident up to a capacity, streamed beyond.
-//  3. On a GPU see gpu_defaults.cc. On a CPU the block is two panels of three vectors and the chunk 64; the two blocked axes of a
+//  3. On a GPU see gpu_defaults.cc. On a CPU the block is two panels of three vectors and the chunk 128; the two blocked axes of a
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below), wider where factors are made; few rows have plans of their own.
-//     Where tile registers multiply bf16 a block is 256 rows and the chunk 128, and a product starts from 24 vectors and 384 elements.
+//     Where tile registers multiply bf16 a block is 256 rows, and a product starts from 24 vectors and 384 elements.
 //     A long sum inside of a chunk is such a product of twelve vectors along the stream by 384 rows.
 //     Rows that nothing but a row of weights is read beside are one vector by as many elements as make 8 KiB. Rows are moved four at a time, but for sorted lists.
 //  4. On a CPU a long stream under few rows (none, or no more than a few blocks) is split, so that its parts fill the cores, and a shorter one where there are few other tasks; a part is a length, whatever the cores.
@@ -29,6 +29,8 @@ constexpr int64_t kCpuRowsAtOnce =
 constexpr int64_t kCpuRowsHeld = 1 << 14;  // elements of each of them, where they are resident
 constexpr int64_t kCpuFewTasks = 64;       // rows that are no more are tasks each
 constexpr int64_t kStreamedRowChunk = 4096;
+// A micro-kernel loads and stores its accumulators once a chunk: longer ones spread that over more, shorter ones fit a mask better.
+constexpr int64_t kCpuChunk = 128;
 constexpr int64_t kCpuTiles =
     32 << 10;  // bytes of the tiles of a product's block for each lane: half of a second-level cache
 constexpr int64_t kCpuMakingTiles =
@@ -253,12 +255,11 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
   }
   plan.stages = 1;
   const int64_t summed = start.summed();
-  plan.chunk = (product_lanes  ? product.chunk
-                : long_sum     ? kCpuLongSumVectors * lanes
-                : long_rows    ? kCpuRowTile / lanes
-                : tiles        ? 128
-                : rows.empty() ? kCpuFewRowsChunk
-                               : 64) /
+  plan.chunk = (product_lanes            ? product.chunk
+                : long_sum               ? kCpuLongSumVectors * lanes
+                : long_rows              ? kCpuRowTile / lanes
+                : rows.empty() && !tiles ? kCpuFewRowsChunk
+                                         : kCpuChunk) /
                summed;
   Plan parts = plan;
   parts.split =
