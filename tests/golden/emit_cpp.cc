@@ -64,6 +64,41 @@ TEST(EmitCpp, OneProductBringsSharedWeightsNear) {
   EXPECT_EQ(bring, 1u) << text;
 }
 
+std::string rows(const std::string& body, const std::string& schedule) {
+  const Compiled c = compile("program rows\naxis r, c\ninput x[r, c] : f32\n" + body, schedule, Target::Cpu);
+  const std::string text = emit_cpp(c.program, map_cpu(c.program, c.tiles, avx2(), LayoutClass::General));
+  return text.substr(text.find("static void rows_task("));
+}
+
+// Sums of the same elements are one loop, in which what they take is made once; every line of the next chunk is asked for.
+TEST(EmitCpp, ReductionsOfTheSameElementsAreOneLoop) {
+  const std::string text =
+      rows("mu[r] = mean[c](x)\ns[r] = mean[c]((x - mu) ** 2)\noutput mu, s\n", "group r=1; stream c=1024");
+  EXPECT_NE(text.find("vf total[2][4];"), std::string::npos) << text;
+  EXPECT_EQ(text.find(" D["), std::string::npos) << text;
+  EXPECT_NE(text.find("(1 * nc + 2 * first + 48) / 3 * x_c"), std::string::npos) << text;
+  // A sum that the values of another depend on waits for it.
+  EXPECT_EQ(rows("m[r] = max[c](x)\nl[r] = sum[c](exp(x - m))\noutput m, l\n", "group r=1; resident c=1024")
+                .find("total[2][4]"),
+            std::string::npos);
+}
+
+// A difference is exact before it is added, and not behind.
+TEST(EmitCpp, DifferencesAreTakenBeforeTheyAreAdded) {
+  const std::string text =
+      rows("mu[r] = mean[c](x)\ns[r] = mean[c]((x - mu) ** 2)\noutput s\n", "group r=1; stream c=1024");
+  EXPECT_NE(text.find("total[u] = total[u] + (load_real("), std::string::npos) << text;
+}
+
+// What is made and only stored needs no tile, and large arrays are stored past the caches.
+TEST(EmitCpp, LargeResultsGoPastTheCaches) {
+  const std::string text =
+      rows("m[r] = max[c](x)\ny[r, c] = x - m\noutput y\n", "group r=1; resident c=1024");
+  EXPECT_NE(text.find("33554432 < 4 * size_r * size_c);"), std::string::npos) << text;
+  EXPECT_EQ(text.find("unpack("), std::string::npos) << text;
+  EXPECT_NE(text.find("store_fence();"), std::string::npos) << text;
+}
+
 TEST(EmitCpp, IncludesNothingAndIsDeterministic) {
   const std::string text = emitted(layernorm_matmul_sample(DType::bf16));
   EXPECT_EQ(text.find("#include"), std::string::npos);

@@ -107,6 +107,10 @@ class CPrinter {
   /// be printed before the statement. Names are `prefix`0, `prefix`1 …; the count goes on over several
   /// expressions until the declarations are taken.
   void share(std::string prefix) { share_ = std::move(prefix); }
+  /// Expressions that will be printed before the declarations are taken: what they have in common becomes temporaries too.
+  void expect(const std::vector<Expr>& list) {
+    for (Expr e : list) count_uses(e);
+  }
   std::vector<std::string> take_declarations();
 
  protected:

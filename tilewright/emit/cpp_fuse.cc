@@ -1,8 +1,10 @@
-// Neighbouring statements whose loops coincide, printed as one: a map and the reduction that takes its values, a product and what scales its accumulators
-// before it or takes its extremes after it, a product of one row and one of many with the same lanes. Each saves a pass over a tile.
+// Neighbouring statements whose loops coincide, printed as one: a map and the reduction that takes its values or the store that they leave by, a product and what scales its accumulators
+// before it or takes its extremes after it, a product of one row and one of many with the same lanes, reductions of the same elements. Each saves a pass over a
+// tile.
 #include <algorithm>
 
 #include "tilewright/emit/cpp_kernel.h"
+#include "tilewright/map/cpu/passes.h"
 
 namespace tilewright {
 namespace {
@@ -42,6 +44,12 @@ size_t CppKernel::fused(const Ops& list, size_t k) {
       producer_ = nullptr;
       return 2;
     }
+    if (leaves(*map, list[k + 1])) {
+      describe(list[k]);
+      describe(list[k + 1]);
+      make_and_store(*map, std::get<StoreOut>(list[k + 1].node), !only_leaves(list, k));
+      return 2;
+    }
     if (const Mma* x = scaled_product(list, k)) {
       describe(list[k]);
       describe(list[k + 1]);
@@ -61,7 +69,46 @@ size_t CppKernel::fused(const Ops& list, size_t k) {
     product(std::get<Mma>(list[k + 1].node), nullptr, nullptr, x);
     return 2;
   }
+  if (const std::vector<const ReduceOp*> reductions = together(list, k); reductions.size() > 1) {
+    for (size_t n = 0; n < reductions.size(); ++n) describe(list[k + n]);
+    reduce(reductions);
+    return reductions.size();
+  }
   return 0;
+}
+
+std::vector<const ReduceOp*> CppKernel::together(const Ops& list, size_t k) const {
+  std::vector<const ReduceOp*> found;
+  // Every total has four vectors, beside as many that are added to it.
+  const size_t most = size_t(mapped_.machine.vector.registers) / 8;
+  Sym lane;
+  for (size_t n = k; n < list.size() && found.size() < most; ++n) {
+    const auto* x = std::get_if<ReduceOp>(&list[n].node);
+    if (!x) break;
+    const Buffer& b = kernel_.buffer(x->buffer);
+    const Sym own = lane_of(*x);
+    if (!own || panel_of(own) || b.dtype != real_ ||
+        std::find(b.axes.begin(), b.axes.end(), own) != b.axes.end())
+      break;
+    if (found.empty()) {
+      lane = own;
+    } else {
+      const ReduceOp& first = *found[0];
+      std::vector<Sym> all = b.axes;
+      all.insert(all.end(), x->axes.begin(), x->axes.end());
+      const std::vector<Sym> read = tensors_read(x->value);
+      const bool apart = std::none_of(found.begin(), found.end(), [&](const ReduceOp* r) {
+        const std::vector<Sym> other = tensors_read(r->value);
+        return r->buffer == x->buffer || std::find(read.begin(), read.end(), r->buffer) != read.end() ||
+               std::find(other.begin(), other.end(), x->buffer) != other.end();
+      });
+      if (!apart || !(own == lane) || b.axes != kernel_.buffer(first.buffer).axes || x->axes != first.axes ||
+          x->frame.size() != first.frame.size() || !same_places(x->frame, first.frame, all))
+        break;
+    }
+    found.push_back(x);
+  }
+  return found;
 }
 
 /// The reduction `next` runs over exactly the elements that the map makes, in the same vectors, and takes them as they are.
@@ -78,6 +125,34 @@ bool CppKernel::feeds(const MapOp& map, const MappedOp& next) const {
   if (!lane || lane != cpu::operand_of(kernel_, made.sym).fastest) return false;
   const std::vector<Sym> reads = tensors_read(map.value);
   return std::find(reads.begin(), reads.end(), result.sym) == reads.end();
+}
+
+/// `next` stores the tile that the map makes, in whole vectors that are not those of a panel.
+bool CppKernel::leaves(const MapOp& map, const MappedOp& next) const {
+  const auto* x = std::get_if<StoreOut>(&next.node);
+  if (!x || x->buffer != map.buffer) return false;
+  const Buffer& b = kernel_.buffer(map.buffer);
+  const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
+  return lane && !panel_of(lane) && b.space == Space::Local && b.dtype == real_ &&
+         is_float(print_.dtype(x->tensor)) && same_places(map.frame, x->frame, b.axes);
+}
+
+/// Does nothing read the tile of the map list[k] but the store behind it?
+bool CppKernel::only_leaves(const Ops& list, size_t k) const {
+  const Sym tile = std::get<MapOp>(list[k].node).buffer;
+  const Ops& body = kernel_.roles[0].body;
+  int readers = 0;
+  const auto count = [&](const MappedOp& o) { readers += cpu::reads(o, tile); };
+  if (&list != &body) {
+    for_each_op(body, count);
+    return readers == 1;
+  }
+  // A task makes all its tiles anew: what stands in front has read what the tile held before.
+  for (size_t n = k + 2; n < list.size(); ++n) {
+    count(list[n]);
+    for_each_body(list[n], [&](const Ops& inside) { for_each_op(inside, count); });
+  }
+  return readers == 0;
 }
 
 /// The product behind a map that multiplies what it accumulates onto by one number for each lane; null: none.

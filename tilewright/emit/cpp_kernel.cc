@@ -81,6 +81,7 @@ std::string CppKernel::str() {
   out_.open(
       fmt::format("extern \"C\" void {}(const long long* words, long long begin, long long end)", name));
   out_.line(fmt::format("for (long long task = begin; task < end; ++task) {}_task(words, task);", name));
+  if (past_caches_) out_.line("store_fence();");
   out_.close();
   return out_.str();
 }

@@ -66,6 +66,11 @@ class CppKernel {
   const Mma* scaled_product(const Ops& list, size_t k) const;
   bool takes_extremes(const Mma& x, const MappedOp& next) const;
   bool feeds(const MapOp& map, const MappedOp& next) const;
+  bool leaves(const MapOp& map, const MappedOp& next) const;
+  bool only_leaves(const Ops& list, size_t k) const;
+  /// Loops over a tile that make its elements and store them in memory; `keep`: in the tile too.
+  void make_and_store(const MapOp& map, const StoreOut& x, bool keep);
+  void store_elements(Sym lane, const StoreOut& x, const std::string& value);
   std::string read_next(const Mma& x);  ///< arguments of a product that say what is read next
   /// The product, what it accumulates onto scaled by `scale`, its values taken into the result of `extremes`, its first rows with the one of `beside`;
   /// null: none of them.
@@ -118,15 +123,25 @@ class CppKernel {
   std::string identity(Reducer r, CKind kind, bool vector) const;
   std::string combined(Reducer r, CKind kind, const std::string& a, const std::string& b) const;
   void reduce_along(const ReduceOp& x, const Buffer& b, Sym lane);
-  /// What a reduction brings near as it runs: elements of `size` bytes, `step` apart, from the address `at` on, part `part` of `parts`.
+  /// What a loop of reductions brings near as it runs: elements of `size` bytes, `step` apart, from the address `at` on, `count` of `parts` parts from `part` on.
   struct NextPart {
     std::string at, step;
     int64_t size;
-    int part, parts;
+    int part, parts, count = 1;
   };
   std::vector<NextPart> shares(const ReduceOp& x, Sym lane);
-  std::string reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes, Sym lane,
-                            const std::vector<NextPart>& parts = {});
+  /// What a total takes.
+  struct Taken {
+    Reducer reducer;
+    CKind kind;
+    Expr value;
+  };
+  std::vector<std::string> reduce_across(const std::vector<Taken>& taken, const std::vector<Sym>& axes,
+                                         Sym lane, const std::vector<NextPart>& parts = {});
+  /// Reductions of one loop over the same elements.
+  void reduce(const std::vector<const ReduceOp*>& together);
+  std::vector<const ReduceOp*> together(const Ops& list,
+                                        size_t k) const;  ///< from list[k] on: those that one loop takes
   std::string may_read(const Copy& x);  ///< condition under which an element is read; empty: always
   void gather_element(const Copy& x, const Buffer& b, Sym lane);
   std::string summary(const MappedOp& o) const;
@@ -144,6 +159,7 @@ class CppKernel {
   const MapOp* producer_ = nullptr;     ///< made and stored in the loops of the reduction that is printed
   Sym in_panel_;                 ///< lane axis whose loop over panels is open around several ops; null: none
   std::map<Sym, Expr> defined_;  ///< scalars -> their values
+  bool past_caches_ = false;     ///< does a store go past the caches?
   bool upcoming_ = false;        ///< is there an `upcoming` for products by tile registers?
   std::string error_word_;       ///< name of the pointer to it
   /// A tile that may be read where it lies: names of variables that hold a pointer, its steps from panel to panel and from row to row, what the next chunk

@@ -138,7 +138,7 @@ void CppKernel::op(const Vote& x) {
     condition = names_.fresh("vote");
     out_.line(fmt::format("bool {};", condition));
     out_.open("");
-    const std::string total = reduce_across(Reducer::Any, CKind::Boolean, x.condition, x.axes, lane);
+    const std::string total = reduce_across({{Reducer::Any, CKind::Boolean, x.condition}}, x.axes, lane)[0];
     out_.line(fmt::format("{} = {};", condition, total));
     out_.close();
   }
@@ -342,24 +342,52 @@ void CppKernel::op(const StoreOut& x) {
   begin(x.frame, lane);
   open_tile(b, lane);
   const DType t = print_.dtype(x.tensor);
-  const std::string where =
-      fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
-  const bool to_real = is_float(t);
   Expr element = read(b.sym, {b.axes.begin(), b.axes.end()});
   if (is_integer(t) && CppPrinter::kind(b.dtype) == CKind::Real)
     element = cast(t, element);  // a state holds integers as reals
-  const std::string value = print_.value_text(element, CppPrinter::kind(t));
+  store_elements(lane, x, print_.value_text(element, CppPrinter::kind(t)));
+  close_tile(b, lane);
+}
+
+/// One vector, or one element where there are no lanes, to memory.
+void CppKernel::store_elements(Sym lane, const StoreOut& x, const std::string& value) {
+  const DType t = print_.dtype(x.tensor);
+  const bool to_real = is_float(t);
+  const std::string where =
+      fmt::format("{} + {}", names_.of(x.tensor), print_.tensor_offset(x.tensor, x.index));
   const std::string f = !to_real ? "store_int" : t == real_ ? "store_real" : fmt::format("store_{}", name(t));
   if (!lane) {
     const std::string vector =
         to_real ? fmt::format("splat({})", value) : fmt::format("splat_int({})", value);
     out_.line(fmt::format("{}({}, 1, 1, {});", f, where, vector));
-  } else {
-    const std::string step = print_.tensor_step(x.tensor, x.index, lane);
-    TW_CHECK(!step.empty(), fmt::format("{} is stored at indices that are not affine", x.tensor.name()));
-    out_.line(fmt::format("{}({}, {}, {}, {});", f, where, step, print_.remaining(),
-                          t == DType::boolean ? "(" + value + ") & 1" : value));
+    return;
   }
+  const std::string step = print_.tensor_step(x.tensor, x.index, lane);
+  TW_CHECK(!step.empty(), fmt::format("{} is stored at indices that are not affine", x.tensor.name()));
+  if (x.past && t == real_) {
+    past_caches_ = true;
+    out_.line(fmt::format("store_past({}, {}, {}, {}, {});", where, step, print_.remaining(), value,
+                          print_.boolean(x.past)));
+    return;
+  }
+  out_.line(fmt::format("{}({}, {}, {}, {});", f, where, step, print_.remaining(),
+                        t == DType::boolean ? "(" + value + ") & 1" : value));
+}
+
+void CppKernel::make_and_store(const MapOp& map, const StoreOut& x, bool keep) {
+  const Buffer& b = kernel_.buffer(map.buffer);
+  const Sym lane = cpu::operand_of(kernel_, b.sym).fastest;
+  begin(map.frame, lane);
+  for (Sym a : scalar_axes(b, lane))
+    if (print_.axis(a)) open_axis(a);
+  const Vectors vectors = panel_vectors(lane);
+  const std::string value =
+      in_step(vectors, [&] { return print_.value_text(map.value, CppPrinter::kind(b.dtype)); });
+  if (keep) {
+    out_.line(fmt::format("const vf made = {};", value));
+    store_local(b, "made", true);
+  }
+  store_elements(lane, x, keep ? "made" : value);
   close_tile(b, lane);
 }
 

@@ -109,6 +109,8 @@ std::string cpp_prelude(const std::string& code, const VectorUnit& unit, DType r
     text = replaced(std::move(text), fmt::format("$LOWS{}", away), lows);
     text = replaced(std::move(text), fmt::format("$HIGHS{}", away), highs);
   }
+  text =
+      replaced(std::move(text), "$NT", unit.bytes > 16 ? fmt::format("{}", 8 * unit.bytes) : std::string());
   text = replaced(std::move(text), "$V", fmt::format("{}", lanes));
   text = replaced(std::move(text), "$B", fmt::format("{}", unit.bytes));
   text = replaced(std::move(text), "$R", real == DType::f32 ? "float" : "double");

@@ -827,6 +827,34 @@ INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
   else
     store_apart(p, stride, n, x);
 }
+//@ store_past store_fence
+typedef long long v_words __attribute__((vector_size($B), may_alias));
+typedef long long v_part __attribute__((vector_size(16), may_alias));
+// Where `past`, whole vectors go past the caches, which would read a line before it is written; a line may come in parts of 16 bytes.
+#if defined(__clang__)
+INLINE void past_whole(v_words* p, v_words x) { __builtin_nontemporal_store(x, p); }
+INLINE void past_part(v_part* p, v_part x) { __builtin_nontemporal_store(x, p); }
+#elif defined(__x86_64__)
+INLINE void past_whole(v_words* p, v_words x) { __builtin_ia32_movntdq$NT(p, x); }
+INLINE void past_part(v_part* p, v_part x) { __builtin_ia32_movntdq(p, x); }
+#endif
+INLINE void store_past(real* p, int64 stride, int64 n, vf x, bool past) {
+#if defined(__x86_64__)
+  if (past && n >= LANES && stride == 1 && (unsigned long long)p % 16 == 0) {
+    if ((unsigned long long)p % $B == 0) return past_whole((v_words*)p, (v_words)x);
+    UNROLL
+    for (int k = 0; k < $B / 16; ++k) past_part((v_part*)p + k, ((const v_part*)&x)[k]);
+    return;
+  }
+#endif
+  store_real(p, stride, n, x);
+}
+// Such stores are seen by others before what follows.
+INLINE void store_fence() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
 //@ store_f32
 INLINE void store_f32(float* p, int64 stride, int64 n, vf x) {
   const vs y = narrow(x);

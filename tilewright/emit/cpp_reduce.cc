@@ -17,7 +17,7 @@ bool contains(const std::vector<Sym>& list, Sym s) {
 /// How tightly a value must bind to stand behind the operator that takes it into a total.
 int operand_precedence(Reducer r) {
   switch (r) {
-    case Reducer::Sum: return c_precedence::sum_of_terms;
+    case Reducer::Sum: return c_precedence::sum_of_terms + 1;  // a difference is taken before it is added
     case Reducer::Prod: return c_precedence::unary;
     case Reducer::Any:
     case Reducer::All: return c_precedence::equality;
@@ -84,28 +84,54 @@ std::string CppKernel::combined(Reducer r, CKind kind, const std::string& a, con
   }
 }
 
-void CppKernel::op(const ReduceOp& x) {
+void CppKernel::op(const ReduceOp& x) { reduce({&x}); }
+
+void CppKernel::reduce(const std::vector<const ReduceOp*>& together) {
+  const ReduceOp& x = *together[0];
   const Buffer& b = kernel_.buffer(x.buffer);
-  const CKind kind = CppPrinter::kind(b.dtype);
   const Sym lane = lane_of(x);
   begin(x.frame, lane);
   if (lane && contains(b.axes, lane)) {
     reduce_along(x, b, lane);
     return;
   }
-  const std::vector<std::string> next = bring_next(x, lane);
+  std::vector<std::string> next;
+  for (const ReduceOp* r : together)
+    for (const std::string& call : bring_next(*r, lane))
+      if (std::find(next.begin(), next.end(), call) == next.end()) next.push_back(call);
   begin(x.frame, lane);
   for (Sym a : scalar_axes(b, lane))
     if (print_.axis(a)) open_axis(a);
   for (const std::string& call : next) out_.line(call);
   out_.open("");
-  const std::string total = reduce_across(x.reducer, kind, x.value, x.axes, lane, shares(x, lane));
-  const std::string place =
-      b.layout.elements() == 1 ? names_.of(b.sym) : fmt::format("{}[{}]", names_.of(b.sym), print_.offset(b));
-  const std::string type = kind == CKind::Boolean ? "bool" : kind == CKind::Integer ? "int64" : "real";
-  store_local(b,
-              x.accumulate ? combined(x.reducer, kind, fmt::format("({})({})", type, place), total) : total,
-              false);
+  std::vector<Taken> taken;
+  std::vector<NextPart> parts;
+  for (const ReduceOp* r : together) {
+    taken.push_back({r->reducer, CppPrinter::kind(kernel_.buffer(r->buffer).dtype), r->value});
+    for (NextPart& part : shares(*r, lane)) {
+      const auto before = std::find_if(parts.begin(), parts.end(), [&](const NextPart& p) {
+        return p.at == part.at && p.part + p.count == part.part;
+      });
+      if (before != parts.end())
+        before->count += part.count;
+      else
+        parts.push_back(std::move(part));
+    }
+  }
+  const std::vector<std::string> totals = reduce_across(taken, x.axes, lane, parts);
+  for (size_t n = 0; n < together.size(); ++n) {
+    const Buffer& result = kernel_.buffer(together[n]->buffer);
+    const CKind kind = taken[n].kind;
+    const std::string place = result.layout.elements() == 1
+                                  ? names_.of(result.sym)
+                                  : fmt::format("{}[{}]", names_.of(result.sym), print_.offset(result));
+    const std::string type = kind == CKind::Boolean ? "bool" : kind == CKind::Integer ? "int64" : "real";
+    store_local(result,
+                together[n]->accumulate
+                    ? combined(taken[n].reducer, kind, fmt::format("({})({})", type, place), totals[n])
+                    : totals[n],
+                false);
+  }
   out_.close();
   for (Sym a : scalar_axes(b, lane))
     if (print_.axis(a)) out_.close();
@@ -314,45 +340,72 @@ void CppKernel::reduce_along(const ReduceOp& x, const Buffer& b, Sym lane) {
   close_panels(lane);
 }
 
-/// Lanes are reduced: totals lane by lane, then across lanes. Returns the text of the result.
-std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const std::vector<Sym>& axes,
-                                     Sym lane, const std::vector<NextPart>& parts) {
-  const auto element = [&](const Vectors& v, const std::string& total, bool masked) {
-    std::string text = reduced_value(v, value, kind, masked ? 0 : operand_precedence(r));
-    if (masked) {
-      const std::string exists = fmt::format("valid({})", print_.remaining());
-      if (kind == CKind::Boolean)
-        text = r == Reducer::All ? fmt::format("(({}) | ~{})", text, exists)
-                                 : fmt::format("(({}) & {})", text, exists);
-      else
-        text = fmt::format("{}({}, {}, {})", kind == CKind::Real ? "select" : "select_int", exists, text,
-                           identity(r, kind, true));
+/// Lanes are reduced: totals lane by lane, then across lanes. Returns the texts of the results, which are of one kind.
+std::vector<std::string> CppKernel::reduce_across(const std::vector<Taken>& taken,
+                                                  const std::vector<Sym>& axes, Sym lane,
+                                                  const std::vector<NextPart>& parts) {
+  const auto total = [&](size_t n) {
+    return taken.size() == 1 ? std::string("total") : fmt::format("total[{}]", n);
+  };
+  /// `at`: which of the copies of a total.
+  const auto element = [&](const Vectors& v, const std::string& at, bool masked) {
+    const auto precedence = [&](const Taken& t) { return masked ? 0 : operand_precedence(t.reducer); };
+    std::vector<std::string> texts;
+    if (taken.size() == 1) {
+      texts.push_back(reduced_value(v, taken[0].value, taken[0].kind, precedence(taken[0])));
+    } else {
+      in_step(v, [&] {
+        std::vector<Expr> values;
+        for (const Taken& t : taken) values.push_back(t.value);
+        print_.expect(values);
+        for (const Taken& t : taken) texts.push_back(print_.value_text(t.value, t.kind, precedence(t)));
+        return std::string();
+      });
     }
-    out_.line(fmt::format("{} = {};", total, combined(r, kind, total, text)));
+    for (size_t n = 0; n < taken.size(); ++n) {
+      const auto& [r, kind, value] = taken[n];
+      if (masked) {
+        const std::string exists = fmt::format("valid({})", print_.remaining());
+        if (kind == CKind::Boolean)
+          texts[n] = r == Reducer::All ? fmt::format("(({}) | ~{})", texts[n], exists)
+                                       : fmt::format("(({}) & {})", texts[n], exists);
+        else
+          texts[n] = fmt::format("{}({}, {}, {})", kind == CKind::Real ? "select" : "select_int", exists,
+                                 texts[n], identity(r, kind, true));
+      }
+      out_.line(fmt::format("{0}{1} = {2};", total(n), at, combined(r, kind, total(n) + at, texts[n])));
+    }
     v.close();
   };
   const Vectors single{1, "c", [] {}, [] {}};
   std::vector<Sym> others;
   for (Sym a : axes)
     if (!(a == lane) && print_.axis(a)) others.push_back(a);
+  std::vector<std::string> results;
+  TW_CHECK(taken.size() == 1 || lane, "several reductions are taken together in lanes");
   if (!lane) {
+    const auto& [r, kind, value] = taken[0];
     out_.line(fmt::format("{} total = {};", accumulator_type(kind, false), identity(r, kind, false)));
     for (Sym a : others) open_axis(a);
     if (others.empty()) out_.open("");
-    element(single, "total", false);
+    element(single, "", false);
     if (others.empty()) out_.close();
     for (size_t k = 0; k < others.size(); ++k) out_.close();
-    return "total";
+    return {"total"};
   }
   const int64_t panel = panel_of(lane);
   const int copies = panel ? int(panel / width_) : 4;
-  out_.line(fmt::format("{} total[{}];", accumulator_type(kind, true), copies));
-  out_.line("UNROLL");
-  out_.line(fmt::format("for (int u = 0; u < {}; ++u) total[u] = {};", copies, identity(r, kind, true)));
+  out_.line(fmt::format("{} total{}[{}];", accumulator_type(taken[0].kind, true),
+                        taken.size() > 1 ? fmt::format("[{}]", taken.size()) : "", copies));
+  for (size_t n = 0; n < taken.size(); ++n) {
+    out_.line("UNROLL");
+    out_.line(fmt::format("for (int u = 0; u < {}; ++u) {}[u] = {};", copies, total(n),
+                          identity(taken[n].reducer, taken[n].kind, true)));
+  }
   if (panel) {
     open_panels(lane);
     for (Sym a : others) open_axis(a);
-    element(panel_vectors(lane), copies > 1 ? "total[c]" : "total[0]", true);
+    element(panel_vectors(lane), copies > 1 ? "[c]" : "[0]", true);
     for (size_t k = 0; k < others.size(); ++k) out_.close();
     close_panels(lane);
   } else {
@@ -360,33 +413,42 @@ std::string CppKernel::reduce_across(Reducer r, CKind kind, Expr value, const st
     const CppAxis* a = print_.axis(lane);
     const int64_t step = int64_t(copies) * width_;
     out_.open(fmt::format("for (int64 first = 0; first + {0} <= {1}; first += {0})", step, a->extent));
-    for (const NextPart& part : parts)
-      for (int64_t line = 0; line < std::max<int64_t>(1, step * part.size / part.parts / 64); ++line)
-        out_.line(fmt::format("__builtin_prefetch({} + ({} * {} + first{}) / {} * {});", part.at, part.part,
-                              as_factor(a->extent),
+    for (const NextPart& part : parts) {
+      // Every line of them: those that are left out are waited for.
+      const int64_t bytes = step * part.size * part.count,
+                    lines = (bytes + 64 * part.parts - 1) / (64 * part.parts);
+      for (int64_t line = 0; line < lines; ++line)
+        out_.line(fmt::format("__builtin_prefetch({} + ({} * {} + {}first{}) / {} * {});", part.at, part.part,
+                              as_factor(a->extent), part.count > 1 ? fmt::format("{} * ", part.count) : "",
                               line ? fmt::format(" + {}", line * 64 * part.parts / part.size) : "",
                               part.parts, as_factor(part.step)));
+    }
     const auto open_copies = [&] {
       out_.line("UNROLL");
       out_.open(fmt::format("for (int u = 0; u < {}; ++u)", copies));
       out_.line(fmt::format("const int64 {} = first + u * {};", a->var, width_));
     };
-    element({copies, "u", open_copies, [this] { out_.close(); }}, "total[u]", false);
+    element({copies, "u", open_copies, [this] { out_.close(); }}, "[u]", false);
     out_.close();
     out_.open(fmt::format("for (int64 {0} = ({1}) / {2} * {2}; {0} < {1}; {0} += {3})", a->var, a->extent,
                           step, width_));
-    element(single, "total[0]", true);
+    element(single, "[0]", true);
     out_.close();
     for (size_t k = 0; k < others.size(); ++k) out_.close();
   }
-  std::string all = "total[0]";
-  if (copies == 2) all = combined(r, kind, all, "total[1]");
-  if (copies == 3) all = combined(r, kind, combined(r, kind, all, "total[1]"), "total[2]");
-  if (copies == 4)
-    all = combined(r, kind, "(" + combined(r, kind, all, "total[1]") + ")",
-                   "(" + combined(r, kind, "total[2]", "total[3]") + ")");
-  if (kind == CKind::Boolean) return fmt::format("{}({})", r == Reducer::All ? "all" : "any", all);
-  return fmt::format("{}_lanes({})", name(r), all);
+  for (size_t n = 0; n < taken.size(); ++n) {
+    const auto& [r, kind, value] = taken[n];
+    const auto one = [&](int u) { return fmt::format("{}[{}]", total(n), u); };
+    std::string all = one(0);
+    if (copies == 2) all = combined(r, kind, all, one(1));
+    if (copies == 3) all = combined(r, kind, combined(r, kind, all, one(1)), one(2));
+    if (copies == 4)
+      all = combined(r, kind, "(" + combined(r, kind, all, one(1)) + ")",
+                     "(" + combined(r, kind, one(2), one(3)) + ")");
+    results.push_back(kind == CKind::Boolean ? fmt::format("{}({})", r == Reducer::All ? "all" : "any", all)
+                                             : fmt::format("{}_lanes({})", name(r), all));
+  }
+  return results;
 }
 
 }  // namespace tilewright

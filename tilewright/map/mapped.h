@@ -169,6 +169,7 @@ struct StoreOut {
   Sym tensor;
   std::vector<Expr> index;
   Frame frame;
+  Expr past;  ///< on a CPU, where this holds: past the caches, a hint (null: never)
 };
 /// Asynchronous store Local → memory by one elected thread of `scope` through a tensor map, in a bulk group (BulkWait); clipped by the map.
 struct StoreAsync {

@@ -142,8 +142,8 @@ struct OpText {
                        texts(o.index), needed, o.atom, where(o.frame), further(o.ahead), lies);
   }
   std::string operator()(const StoreOut& o) const {
-    return fmt::format("{}[{}] <- {} by {}{}", o.tensor.name(), texts(o.index), o.buffer.name(), o.atom,
-                       where(o.frame));
+    return fmt::format("{}[{}] <- {} by {}{}{}", o.tensor.name(), texts(o.index), o.buffer.name(), o.atom,
+                       where(o.frame), o.past ? ", past the caches if " + to_string(o.past) : "");
   }
   std::string operator()(const StoreAsync& o) const {
     return fmt::format("{}({}) <- {} by {} each {}", map_name(k, o.tensor_map), texts(o.coordinates),

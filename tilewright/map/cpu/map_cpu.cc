@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/checks.h"
@@ -21,6 +22,9 @@
 namespace tilewright {
 namespace cpu {
 namespace {
+
+constexpr int64_t kCachedBytes =
+    32 << 20;  // of a result: what a core's share of the caches may still hold when it is read
 
 Sym variable(const std::string& name) {
   return Sym::fresh({.name = name, .kind = SymbolKind::Variable, .integer = true, .nonnegative = true});
@@ -199,7 +203,24 @@ class KernelMapper {
     s.tensor = x.tensor;
     for (Expr e : x.index) s.index.push_back(bake(e));
     s.frame = frame(tile.axes);
+    if (fastest && fastest != lanes_.panel_axis) s.past = past_caches(x.index, bytes(held(tile)));
     add(ops, std::move(s), comment);
+  }
+
+  /// Where do these elements of all tasks together take more bytes than caches hold? Null: never, or it is not known.
+  Expr past_caches(const std::vector<Expr>& index, int64_t element) const {
+    Expr all = element;
+    std::set<Sym> counted;
+    for (Expr e : index)
+      for (Sym s : free_symbols(e)) {
+        const bool axis =
+            std::any_of(t_.axes.begin(), t_.axes.end(), [&](const Axis& a) { return a.index == s; });
+        if (axis && counted.insert(s).second) all = all * size_of(t_.axes, s);
+      }
+    all = simplify(bake(all));
+    const Expr most = kCachedBytes;
+    if (all.is(Op::Constant)) return all->number > most->number ? less(most, all) : Expr();
+    return less(most, all);
   }
 
   void lower(const Map& x, const std::string& comment, bool masked, std::vector<MappedOp>& ops) {

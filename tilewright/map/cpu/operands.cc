@@ -81,6 +81,7 @@ struct Collector {
   void visit(const StoreOut& x) {
     access(x.tensor, x.index);
     frame(x.frame);
+    expr(x.past);
   }
   void visit(const Mma& x) {
     frame(x.frame);

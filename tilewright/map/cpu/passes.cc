@@ -73,6 +73,45 @@ bool takes(const ReduceOp& r, const MapOp& map, const Buffer& made) {
   });
 }
 
+/// Sums and products of few values that are read: computed again in less time than a tile of them is stored and read.
+bool is_cheap(Expr e) {
+  if (e.args().empty() || e.is(Op::Read)) return true;
+  return (e.is(Op::Add) || e.is(Op::Sub) || e.is(Op::Mul)) && e.args().size() == 2 &&
+         std::all_of(e.args().begin(), e.args().end(), is_cheap);
+}
+
+/// Does an op, or one inside of it, write to a tile?
+bool changes(const MappedOp& op, Sym buffer) {
+  bool found = writes(op, buffer);
+  for_each_body(op, [&](const Ops& body) {
+    for (const MappedOp& o : body) found = found || changes(o, buffer);
+  });
+  return found;
+}
+
+/// The reduction behind `at` that reads the tile made there does so element by element, and what it is made of is still the same.
+bool may_make(const MappedKernel& k, const Ops& body, size_t at, size_t behind) {
+  const MapOp& map = std::get<MapOp>(body[at].node);
+  const auto* r = std::get_if<ReduceOp>(&body[behind].node);
+  const Buffer& made = k.buffer(map.buffer);
+  const Expr own = read(made.sym, {made.axes.begin(), made.axes.end()});
+  if (!r || (r->accumulate && r->buffer == made.sym) || r->frame.size() != map.frame.size()) return false;
+  bool same = true;
+  rewrite(r->value, [&](Expr x) {
+    same = same && (!x.is(Op::Read) || x->sym != made.sym || x == own);
+    return x;
+  });
+  for (const AxisFrame& f : map.frame) {
+    const AxisFrame* g = frame_of(r->frame, f.axis);
+    same = same && g && g->origin == f.origin && g->extent == f.extent;
+  }
+  const std::vector<Sym> made_of = tensors_read(map.value);
+  same = same && std::find(made_of.begin(), made_of.end(), r->buffer) == made_of.end();
+  for (size_t n = at + 1; n < behind; ++n)
+    same = same && std::none_of(made_of.begin(), made_of.end(), [&](Sym s) { return changes(body[n], s); });
+  return same;
+}
+
 }  // namespace
 
 bool reads(const MappedOp& op, Sym buffer) { return std::visit(Reads{buffer}, op.node); }
@@ -111,6 +150,40 @@ void inline_maps(MappedKernel& k, Ops& role) {
       if (!is_taken(body, at) || !inlined.count(std::get<MapOp>(body[at].node).buffer)) continue;
       std::get<ReduceOp>(body[at + 1].node).value = std::get<MapOp>(body[at].node).value;
       body.erase(body.begin() + long(at));
+    }
+  });
+  // What several reductions take of the same elements is made in their loops, if that is cheap.
+  const auto takers = [&](const Ops& body, size_t at) {
+    std::vector<size_t> behind;
+    const auto* map = std::get_if<MapOp>(&body[at].node);
+    if (!map || !is_cheap(map->value) || reads(body[at], map->buffer)) return behind;
+    const Buffer& made = k.buffer(map->buffer);
+    if (made.space != Space::Local || !is_float(made.dtype) || made.axes.empty()) return behind;
+    for (size_t n = at + 1; n < body.size() && !changes(body[n], made.sym); ++n)
+      if (reads(body[n], made.sym)) behind.push_back(n);
+    if (!std::all_of(behind.begin(), behind.end(), [&](size_t n) { return may_make(k, body, at, n); }))
+      behind.clear();
+    return behind;
+  };
+  taken.clear(), inlined.clear();
+  for_each_ops([&](Ops& body) {
+    for (size_t at = 0; at < body.size(); ++at)
+      if (const size_t n = takers(body, at).size(); n > 1)
+        taken[std::get<MapOp>(body[at].node).buffer] += int(n);
+  });
+  for (const auto& [buffer, times] : taken)
+    if (count(buffer) == times) inlined.insert(buffer);
+  for_each_ops([&](Ops& body) {
+    for (size_t at = 0; at < body.size(); ++at) {
+      const auto* map = std::get_if<MapOp>(&body[at].node);
+      if (!map || !inlined.count(map->buffer)) continue;
+      const Buffer& made = k.buffer(map->buffer);
+      const Expr own = read(made.sym, {made.axes.begin(), made.axes.end()}), value = map->value;
+      for (size_t n : takers(body, at)) {
+        ReduceOp& r = std::get<ReduceOp>(body[n].node);
+        r.value = rewrite(r.value, [&](Expr x) { return x == own ? value : x; });
+      }
+      body.erase(body.begin() + long(at--));
     }
   });
   // A tile that nothing makes or reads any more takes no memory.

@@ -9,7 +9,8 @@ bool reads(const MappedOp& op, Sym buffer);
 /// Does an op write to a tile?
 bool writes(const MappedOp& op, Sym buffer);
 
-/// Puts a map in the place of its tile in the reduction behind it where nothing else reads the tile, which goes. For whole roles.
+/// Puts a map in the place of its tile in the reduction behind it where nothing else reads the tile, which goes; and one of
+/// few cheap operations in the places of its tile in several reductions, which are printed as one pass. For whole roles.
 void inline_maps(MappedKernel& k, Ops& role);
 
 /// Reductions along `stream` of one body bring shares of what views of memory hold there for the next run of the body, `elements` further along `axis`.

@@ -139,6 +139,11 @@ template <class T>
 INLINE void gather(T* lanes, const T* p, int64 stride, int64 n) {
   for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? p[l * stride] : (T)0;
 }
+template <class T>
+INLINE void scatter(T* p, int64 stride, int64 n, const T* lanes) {
+  for (int64 l = 0; l < LANES; ++l)
+    if (l < n) p[l * stride] = lanes[l];
+}
 __attribute__((noinline, cold)) static vf load_apart(const real* p, int64 stride, int64 n) {
   alignas(64) real lanes[LANES];
   gather(lanes, p, stride, n);
@@ -149,71 +154,39 @@ INLINE vf load_real(const real* p, int64 stride, int64 n) {
   if (__builtin_expect(n >= LANES && stride == 1, 1)) return *(const vf_any*)p;
   return load_apart(p, stride, n);
 }
-// x[r][l] = x[l][r] of LANES vectors of LANES numbers.
-template <class V>
-INLINE void transpose(V (&x)[LANES]) {
-  UNROLL
-  for (int r = 0; r < LANES; ++r) {
-    if (LANES <= 8 || (r & 8)) continue;
-    V &a = x[r], &b = x[(r + 8) % LANES];
-    const V low = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
-    b = __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15);
-    a = low;
-  }
-  UNROLL
-  for (int r = 0; r < LANES; ++r) {
-    if (LANES <= 4 || (r & 4)) continue;
-    V &a = x[r], &b = x[(r + 4) % LANES];
-    const V low = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
-    b = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-    a = low;
-  }
-  UNROLL
-  for (int r = 0; r < LANES; ++r) {
-    if (LANES <= 2 || (r & 2)) continue;
-    V &a = x[r], &b = x[(r + 2) % LANES];
-    const V low = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
-    b = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-    a = low;
-  }
-  UNROLL
-  for (int r = 0; r < LANES; ++r) {
-    if (r & 1) continue;
-    V &a = x[r], &b = x[r + 1];
-    const V low = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
-    b = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
-    a = low;
-  }
+__attribute__((noinline, cold)) static void store_apart(real* p, int64 stride, int64 n, vf x) { scatter(p, stride, n, (const real*)&x); }
+INLINE void store_real(real* p, int64 stride, int64 n, vf x) {
+  if (__builtin_expect(n >= LANES && stride == 1, 1))
+    *(vf_any*)p = x;
+  else
+    store_apart(p, stride, n, x);
 }
-// to[lane, k] = from[panel, k, lane] for n rows of panels of `width` lanes, of which the first `lanes` exist.
-__attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_row, const real* from, int64 from_panel, int64 from_row, int64 width,
-                                             int64 lanes, int64 n) {
-  for (int64 k = 0; to_lane == 1 && k < n; ++k) {
-    real* t = to + k * to_row;
-    const real* f = from + k * from_row;
-    for (int64 left = lanes; left > 0; left -= width, t += width, f += from_panel) {
-      int64 l = 0;
-      const int64 exist = left < width ? left : width;
-      for (; l + LANES <= exist; l += LANES) *(vf_any*)(t + l) = ld(f + l);
-      for (; l < exist; ++l) t[l] = f[l];
-    }
+typedef long long v_words __attribute__((vector_size(32), may_alias));
+typedef long long v_part __attribute__((vector_size(16), may_alias));
+// Where `past`, whole vectors go past the caches, which would read a line before it is written; a line may come in parts of 16 bytes.
+#if defined(__clang__)
+INLINE void past_whole(v_words* p, v_words x) { __builtin_nontemporal_store(x, p); }
+INLINE void past_part(v_part* p, v_part x) { __builtin_nontemporal_store(x, p); }
+#elif defined(__x86_64__)
+INLINE void past_whole(v_words* p, v_words x) { __builtin_ia32_movntdq256(p, x); }
+INLINE void past_part(v_part* p, v_part x) { __builtin_ia32_movntdq(p, x); }
+#endif
+INLINE void store_past(real* p, int64 stride, int64 n, vf x, bool past) {
+#if defined(__x86_64__)
+  if (past && n >= LANES && stride == 1 && (unsigned long long)p % 16 == 0) {
+    if ((unsigned long long)p % 32 == 0) return past_whole((v_words*)p, (v_words)x);
+    UNROLL
+    for (int k = 0; k < 32 / 16; ++k) past_part((v_part*)p + k, ((const v_part*)&x)[k]);
+    return;
   }
-  for (int64 first = 0; to_lane != 1 && first < lanes; first += width, from += from_panel)
-    for (int64 l = 0; l < width && first + l < lanes; l += LANES) {
-      real* t = to + (first + l) * to_lane;
-      const int64 exist = lanes - first - l;
-      int64 k = 0;
-      for (; to_row == 1 && exist >= LANES && k + LANES <= n; k += LANES) {
-        vf rows[LANES];
-        UNROLL
-        for (int r = 0; r < LANES; ++r) rows[r] = ld(from + (k + r) * from_row + l);
-        transpose(rows);
-        UNROLL
-        for (int r = 0; r < LANES; ++r) *(vf_any*)(t + r * to_lane + k) = rows[r];
-      }
-      for (; k < n; ++k)
-        for (int64 r = 0; r < LANES && r < exist; ++r) t[r * to_lane + k * to_row] = from[k * from_row + l + r];
-    }
+#endif
+  store_real(p, stride, n, x);
+}
+// Such stores are seen by others before what follows.
+INLINE void store_fence() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
 }
 
 static void softmax_task(const int64* words, int64 task) {
@@ -285,13 +258,13 @@ static void softmax_task(const int64* words, int64 task) {
   // l_inv = 1 / l[]
   l_inv = 1.0f / l;
   // E = where(l[] != 0, E[j] * l_inv[], 0): finish
-  for (int64 j = 0; j < size_j; j += 8) {
-    st(E + j, l != 0.0f ? ld(E + j) * l_inv : splat(0.0f));
-  }
   // Y[r, j] = E
-  unpack(Y + r * Y_r + 0 * Y_j, Y_j, 0, E, 0, 0, 8192, size_j, 1);
+  for (int64 j = 0; j < size_j; j += 8) {
+    store_past(Y + r * Y_r + j * Y_j, Y_j, size_j - j, l != 0.0f ? ld(E + j) * l_inv : splat(0.0f), 33554432 < 4 * size_r * size_j);
+  }
 }
 
 extern "C" void softmax(const long long* words, long long begin, long long end) {
   for (long long task = begin; task < end; ++task) softmax_task(words, task);
+  store_fence();
 }
