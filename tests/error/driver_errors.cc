@@ -149,7 +149,7 @@ TEST(DriverErrors, Schedules) {
       print(
           parse_program(std::make_shared<SourceText>(SourceText{"p.tw", lengths})),
           analyse(parse_program(std::make_shared<SourceText>(SourceText{"p.tw", lengths})), o).plans[0].plan),
-      "group r=4; resident j=64; stages 1; roles 0+1; guard always");
+      "group r=1; resident j=64; stages 1; roles 0+1; guard always");
   o.schedule = "stream j=64; bounds host";
   o.target = Target::Cuda;
   EXPECT_EQ(refusal(lengths, o),

@@ -6,9 +6,9 @@
 //     product are four panels along the contiguous one and 384 elements of the other, and the chunk is 256 (product_tile below), wider where factors are made; few rows have plans of their own.
 //     Where tile registers multiply bf16 a block is 256 rows, and a product starts from 24 vectors and 384 elements.
 //     A long sum inside of a chunk is such a product of twelve vectors along the stream by 384 rows.
-//     Rows that nothing but a row of weights is read beside are one vector by as many elements as make 8 KiB. Rows are moved four at a time, but for sorted lists.
+//     Rows that nothing but a row of weights is read beside are one vector by as many elements as make 8 KiB. Resident rows are moved four at a time, but for sorted lists; what is read once, a row at a time.
 //  4. On a CPU a long stream under few rows (none, or no more than a few blocks) is split, so that its parts fill the cores, and a shorter one where there are few other tasks; a part is a length, whatever the cores.
-//  5. The guard is the laziest that the state allows on a GPU, and always on a CPU, where the repair rides on the product.
+//  5. The guard is the laziest that the state allows on a GPU, and always on a CPU, where the repair rides on the product, but for rows that are read once.
 #include <algorithm>
 #include <functional>
 #include <tuple>
@@ -25,7 +25,7 @@ constexpr int64_t kCpuRowTile =
     2 << 10;  // elements of a vector of rows in a chunk: three such tiles fit a first-level cache
 constexpr int64_t kCpuRowChunk = 1 << 10;  // elements of rows that are read once, in a chunk
 constexpr int64_t kCpuRowsAtOnce =
-    4;  // that are moved: memory brings several rows faster than one where each crosses pages, and their states are merged together
+    4;  // that are moved and resident: memory brings several rows faster than one where each crosses pages
 constexpr int64_t kCpuRowsHeld = 1 << 14;  // elements of each of them, where they are resident
 constexpr int64_t kCpuFewTasks = 64;       // rows that are no more are tasks each
 constexpr int64_t kStreamedRowChunk = 4096;
@@ -160,23 +160,18 @@ bool by_tile_registers(const Program& p, const AxisRoles& roles, const Machine& 
   return factors > 1 && others == 0;
 }
 
-/// Plans of rows that are moved one by one, and in front of the last size class those that take several at a time: of rows that are read once, or that are resident and short enough.
-/// Few rows stay a task each. No product takes the repair of rows along, so those that are read once guard lazily.
-std::vector<GuardedPlan> several_rows(const Program& p, const Derivation& d, std::vector<GuardedPlan> single,
-                                      bool once) {
+/// Plans of rows that are moved one by one, and in front of the last size class one that takes several at a time, where they are resident and short enough. Few rows stay
+/// a task each.
+std::vector<GuardedPlan> several_rows(const Program& p, const Derivation& d,
+                                      std::vector<GuardedPlan> single) {
   const Sym axis = single[0].plan.group.back().axis;
   std::vector<GuardedPlan> all = single;
-  if (!once) {
-    all.insert(all.begin(), single[0]);
-    all[0].when.at_most = {{all[0].plan.stream, kCpuRowsHeld}};
-    all[0].plan.chunk = kCpuRowsHeld;
-  }
-  for (size_t n = 0; n < (once ? all.size() : 1); ++n) {
-    Plan& plan = all[n].plan;
-    if (once) plan.chunk = kCpuRowChunk / kCpuRowsAtOnce, plan.guard = laziest_guard(d);
-    plan.group.back().block = plan.group.back().piece = kCpuRowsAtOnce;
-    if (!legal(p, d, plan)) return single;
-  }
+  all.insert(all.begin(), single[0]);
+  Plan& plan = all[0].plan;
+  all[0].when.at_most = {{plan.stream, kCpuRowsHeld}};
+  plan.chunk = kCpuRowsHeld;
+  plan.group.back().block = plan.group.back().piece = kCpuRowsAtOnce;
+  if (!legal(p, d, plan)) return single;
   if (p.axis(axis).baked()) return p.axis(axis).size.rational()->num() > kCpuFewTasks ? all : single;
   for (GuardedPlan& g : single) g.when.at_most.emplace_back(axis, kCpuFewTasks);
   all.insert(all.begin(), single.begin(), single.end());
@@ -240,6 +235,7 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
     const bool once = plan.whole.empty() && d.passes.size() == 1 && !d.cascade.reductions.empty() &&
                       std::none_of(d.cascade.outputs.begin(), d.cascade.outputs.end(),
                                    [](const CascadeOutput& o) { return o.along_stream; });
+    if (once && without_lists(d)) plan.guard = laziest_guard(d);  // no product takes a repair along
     GuardedPlan held{{}, plan};
     held.when.at_most.emplace_back(plan.stream, kCpuRow);
     held.plan.chunk = once ? kCpuRowChunk : kCpuRow;
@@ -249,9 +245,9 @@ std::vector<GuardedPlan> cpu_default_plans(DefaultStart start) {
     parts.split = kCpuRow;
     if (legal(p, d, parts)) plan = parts;
     std::vector<GuardedPlan> plans{held, GuardedPlan{{}, plan}};
-    return plan.group.empty() || d.cascade.reductions.empty() || !without_lists(d)
+    return once || plan.group.empty() || d.cascade.reductions.empty() || !without_lists(d)
                ? plans
-               : several_rows(p, d, plans, once);
+               : several_rows(p, d, plans);
   }
   plan.stages = 1;
   const int64_t summed = start.summed();
