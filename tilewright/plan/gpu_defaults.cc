@@ -13,7 +13,8 @@
 //  7. Where single warps multiply (before compute capability 9.0, and operands of f32), two groups compute and copy, with blocks and chunks that registers and shared memory hold
 //     (cut_for_warps); one where a sum of products of f32 arrays is all there is.
 //  8. Up to 64 rows of a stream with points (one query, or the query heads that share a key head), and of a product of 16-bit arrays, are one piece of one computing group, beside at most 128 columns.
-//     A longer stream is split, so that it is read by all multiprocessors, and blocks that run at once take the parts in turn (few_rows).
+//     A longer stream is split, so that it is read by all multiprocessors, and blocks that run at once take the parts in turn (few_rows). Chunks are the longest that fit twice; three
+//     shorter ones where arrays say where elements lie, so that one is on its way while another is waited for.
 //  9. The guard is the laziest that the state allows: speculative, threshold, always.
 #include <algorithm>
 #include <functional>
@@ -379,6 +380,13 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
   return plan;
 }
 
+/// Is an array read at indices that another array holds (pages of a cache)?
+bool reads_at_read_indices(Expr e) {
+  if (e.is(Op::Read) && std::any_of(e.args().begin(), e.args().end(), [](Expr at) { return !tensors_read(at).empty(); }))
+    return true;
+  return std::any_of(e.args().begin(), e.args().end(), reads_at_read_indices);
+}
+
 /// Rule 8.
 std::vector<GuardedPlan> few_rows(DefaultStart start, Plan plan, const UnitTile& unit,
                                   const Machine& machine) {
@@ -399,7 +407,9 @@ std::vector<GuardedPlan> few_rows(DefaultStart start, Plan plan, const UnitTile&
   Plan longer = plan;
   longer.stages = 2;
   longer.chunk = chunk_that_fits(start, longer, few);
-  return in_parts(start, longer.chunk > plan.chunk ? longer : plan);
+  const std::vector<Definition>& all = start.program.definitions;
+  const bool gathers = std::any_of(all.begin(), all.end(), [](const Definition& x) { return reads_at_read_indices(x.value); });
+  return in_parts(start, longer.chunk > plan.chunk && !gathers ? longer : plan);
 }
 
 /// Rules 2 to 7.
