@@ -141,7 +141,24 @@ void CudaKernel::loop(const MappedLoop& o, Lines& out) {
   // Loads of several rounds are under way at once.
   out.line(fmt::format("#pragma unroll {}", moves_registers(o.body) ? 8 : 1));
   out.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", v, lo, hi));
-  ops(o.body, out);
+  // Addresses are computed anew in chunks that wait for their products: held over, they would take registers from tiles.
+  bool products = false, pipelined = false;
+  for_each_op(o.body, [&](const MappedOp& op) {
+    const auto* wait = std::get_if<WaitGroup>(&op.node);
+    products = products || wait;
+    pipelined = pipelined || (wait && wait->pending > 0);
+  });
+  if (products && !pipelined) {
+    helpers_.use("tw_again");
+    const std::string again = names_.fresh("local_again");
+    out.line(fmt::format("const unsigned {} = tw_again(local_at);", again));
+    out.open("");
+    out.line(fmt::format("const unsigned local_at = {};", again));
+    ops(o.body, out);
+    out.close();
+  } else {
+    ops(o.body, out);
+  }
   out.close();
 }
 

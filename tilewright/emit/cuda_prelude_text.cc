@@ -502,6 +502,14 @@ __device__ __forceinline__ void tw_mma_bf16(float* d, const unsigned* a, unsigne
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 )"},
+      {"tw_again",
+       {},
+       R"(// The same number, of which the compiler does not know that.
+__device__ __forceinline__ unsigned tw_again(unsigned x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+)"},
       {"tw_inside",
        {},
        R"(// Lies the index inside of the axis? Else the error word of the launch gets the number of the check + 1 in its low bits, and the index above them.

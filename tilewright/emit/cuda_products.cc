@@ -136,7 +136,10 @@ void CudaKernel::fence(const Ops& list, size_t k, Lines& out) {
 
 void CudaKernel::wait_group(int pending, Lines& out) {
   helpers_.use("tw_products");
-  if (worked_in_flight_ && int(groups_.size()) > pending) {
+  // Both uses lengthen lives, for which some registers must be left beside the tiles.
+  constexpr int64_t beside = 24;
+  const bool room = role_->registers == 0 || kernel_.tile_registers + beside <= role_->registers;
+  if (worked_in_flight_ && int(groups_.size()) > pending && room) {
     const Buffer& made = buffer(worked_in_flight_);
     if (made.space == Space::Registers && (made.dtype == DType::f32 || packed(made))) {
       out.line(fmt::format("tw_pin({});", names_.of(made.sym)));
@@ -153,7 +156,12 @@ void CudaKernel::wait_group(int pending, Lines& out) {
   // In the order of the buffers, so that the text is the same in every run.
   for (const Buffer& b : kernel_.buffers) {
     if (!done.count(b.sym) || flying.count(b.sym)) continue;
-    if (worked_in_flight_ && packed(b)) kept_.push_back(b.sym);
+    if (worked_in_flight_ && packed(b)) {
+      if (room)
+        kept_.push_back(b.sym);
+      else
+        keep(b.sym, out);
+    }
     out.line(fmt::format("tw_pin({});", names_.of(b.sym)));
   }
   if (groups_.empty()) worked_in_flight_ = Sym();
