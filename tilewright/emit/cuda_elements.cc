@@ -123,7 +123,8 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
   const Nest nest = nest_of(*head.frame, head.range, buffers, uses);
   nest_ = &nest;
   replaced_.clear();
-  if (!groups_.empty() && nest.loops.size() > 1) worked_in_flight_ = element_of(list[last - 1], kernel_).target;
+  if (!groups_.empty() && nest.loops.size() > 1)
+    worked_in_flight_ = element_of(list[last - 1], kernel_).target;
   out.open("");
   for (size_t k = first; k < last; ++k)
     if (!list[k].comment.empty()) out.line("// " + list[k].comment);

@@ -222,7 +222,8 @@ void CudaKernel::copy_in_group(const Copy& o, Lines& out) {
                            first == "0" ? std::to_string(count) : fmt::format("{} + {}", first, count)));
       out.line(fmt::format("const int {} = {} * {} + {};", row, turn, together,
                            together > 1 ? quotient("thread", units) : "0"));
-      if (rows % together != 0 || turns % count != 0) out.line(fmt::format("if ({} >= {}) break;", row, rows));
+      if (rows % together != 0 || turns % count != 0)
+        out.line(fmt::format("if ({} >= {}) break;", row, rows));
       coordinates_of();
     };
     if (std::none_of(o.checks.begin(), o.checks.end(), [](int check) { return check >= 0; })) {

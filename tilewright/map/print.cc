@@ -176,9 +176,9 @@ struct OpText {
   std::string operator()(const ReduceOp& o) const {
     std::string scratch = o.scratch ? fmt::format(" through {}", o.scratch.name()) : "";
     const std::string over = o.axes.empty() ? "" : " over " + names(o.axes);
-    return fmt::format("{} {}= {}{} of {}, across {}{}{}{}{}", o.buffer.name(),
-                       o.accumulate ? "combine" : "", name(o.reducer), over, text(o.value),
-                       name(o.across), scratch, where(o.frame), slots(o.uses), further(o.ahead)) +
+    return fmt::format("{} {}= {}{} of {}, across {}{}{}{}{}", o.buffer.name(), o.accumulate ? "combine" : "",
+                       name(o.reducer), over, text(o.value), name(o.across), scratch, where(o.frame),
+                       slots(o.uses), further(o.ahead)) +
            shares(o.shares);
   }
   std::string operator()(const RankOp& o) const {

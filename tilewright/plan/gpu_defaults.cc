@@ -382,7 +382,8 @@ Plan cut_for_warps(DefaultStart start, Plan plan, const UnitTile& unit, const Ma
 
 /// Is an array read at indices that another array holds (pages of a cache)?
 bool reads_at_read_indices(Expr e) {
-  if (e.is(Op::Read) && std::any_of(e.args().begin(), e.args().end(), [](Expr at) { return !tensors_read(at).empty(); }))
+  if (e.is(Op::Read) &&
+      std::any_of(e.args().begin(), e.args().end(), [](Expr at) { return !tensors_read(at).empty(); }))
     return true;
   return std::any_of(e.args().begin(), e.args().end(), reads_at_read_indices);
 }
@@ -408,7 +409,8 @@ std::vector<GuardedPlan> few_rows(DefaultStart start, Plan plan, const UnitTile&
   longer.stages = 2;
   longer.chunk = chunk_that_fits(start, longer, few);
   const std::vector<Definition>& all = start.program.definitions;
-  const bool gathers = std::any_of(all.begin(), all.end(), [](const Definition& x) { return reads_at_read_indices(x.value); });
+  const bool gathers =
+      std::any_of(all.begin(), all.end(), [](const Definition& x) { return reads_at_read_indices(x.value); });
   return in_parts(start, longer.chunk > plan.chunk && !gathers ? longer : plan);
 }
 

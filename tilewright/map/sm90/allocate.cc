@@ -439,7 +439,8 @@ void load_chunks(Context& c, const Loop& loop, const SegmentVars& segment,
   std::vector<const Staged*> grouped;
   const Position at = c.position(loop, segment, Expr(counter));
   for (const Staged* s : tiles) load_tile(c, *s, at, grouped, ops.body);
-  const bool ahead = std::all_of(grouped.begin(), grouped.end(), [](const Staged* s) { return s->tile->slots > 2; });
+  const bool ahead =
+      std::all_of(grouped.begin(), grouped.end(), [](const Staged* s) { return s->tile->slots > 2; });
   if (!ahead || grouped.empty()) {
     await_copied(c, grouped, 0, at, ops.body);
     out.push_back({ops, {}});

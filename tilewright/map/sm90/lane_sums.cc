@@ -113,7 +113,8 @@ class LaneSums {
       return std::all_of(e.args().begin(), e.args().end(), among);
     if (e.is(Op::Mul))
       return std::count_if(e.args().begin(), e.args().end(), [&](Expr x) { return reads_parts(x); }) == 1 &&
-             std::all_of(e.args().begin(), e.args().end(), [&](Expr x) { return !reads_parts(x) || among(x); });
+             std::all_of(e.args().begin(), e.args().end(),
+                         [&](Expr x) { return !reads_parts(x) || among(x); });
     if (e.is(Op::Div)) return !reads_parts(e.arg(1)) && among(e.arg(0));
     return false;
   }
@@ -130,7 +131,8 @@ class LaneSums {
       const auto bound = e.arg(0).arg(1).rational();
       if (bound) {
         int64_t lanes = 1;
-        for (int64_t bits = copies(kernel_.buffer(e.arg(0).arg(0)->sym)); bits != 0; bits &= bits - 1) lanes *= 2;
+        for (int64_t bits = copies(kernel_.buffer(e.arg(0).arg(0)->sym)); bits != 0; bits &= bits - 1)
+          lanes *= 2;
         return logical_not(less_equal(e.arg(0).arg(0), Expr(*bound / Rational(lanes))));
       }
     }
@@ -165,19 +167,21 @@ class LaneSums {
     auto* c = std::get_if<Copy>(&op.node);
     auto* m = std::get_if<Mma>(&op.node);
     auto* k = std::get_if<RankOp>(&op.node);
-    return (c && c->buffer == s) || (m && m->d == s) || (k && (k->keys == s || k->indices == s)) ? Access::Whole
-                                                                                              : Access::None;
+    return (c && c->buffer == s) || (m && m->d == s) || (k && (k->keys == s || k->indices == s))
+               ? Access::Whole
+               : Access::None;
   }
   Access read(const MappedOp& op, Sym s) const {
     auto whole = [](bool yes) { return yes ? Access::Whole : Access::None; };
     if (auto* m = std::get_if<MapOp>(&op.node)) {
       if (!reads(m->value, s)) return Access::None;
-      return parts_.count(m->buffer) && linear(m->value, kernel_.buffer(m->buffer)) ? Access::Parts : Access::Whole;
+      return parts_.count(m->buffer) && linear(m->value, kernel_.buffer(m->buffer)) ? Access::Parts
+                                                                                    : Access::Whole;
     }
     if (auto* r = std::get_if<ReduceOp>(&op.node))
-      return reads(r->value, s)                  ? Access::Whole
+      return reads(r->value, s)                ? Access::Whole
              : r->accumulate && r->buffer == s ? Access::Parts
-                                                : Access::None;
+                                               : Access::None;
     if (auto* v = std::get_if<Vote>(&op.node)) {
       if (!reads(v->condition, s)) return Access::None;
       bool fails = false;
@@ -195,7 +199,8 @@ class LaneSums {
       return whole(reads(x->value, s) || reads(x->at, s) || reads(x->present, s));
     return Access::None;
   }
-  template <class F> bool anywhere(MappedOp& op, const F& f) const {
+  template <class F>
+  bool anywhere(MappedOp& op, const F& f) const {
     bool found = f(op);
     for_each_body(op, [&](Ops& inside) {
       for (MappedOp& x : inside) found = found || anywhere(x, f);
@@ -203,7 +208,8 @@ class LaneSums {
     return found;
   }
   bool touches(MappedOp& op, Sym s) const {
-    return anywhere(op, [&](const MappedOp& x) { return written(x, s) != Access::None || read(x, s) != Access::None; });
+    return anywhere(
+        op, [&](const MappedOp& x) { return written(x, s) != Access::None || read(x, s) != Access::None; });
   }
 
   /// The innermost list that holds all accesses to the tile.
@@ -242,7 +248,8 @@ class LaneSums {
       if (place.first == list->size() && touches((*list)[k], s)) place.first = k;
       if (written_in((*list)[k], s)) place.at = k + 1;
     }
-    const bool needed = std::any_of(list->begin(), list->end(), [&](MappedOp& op) { return read_whole(op, s); });
+    const bool needed =
+        std::any_of(list->begin(), list->end(), [&](MappedOp& op) { return read_whole(op, s); });
     return needed ? std::optional(place) : std::nullopt;
   }
 
