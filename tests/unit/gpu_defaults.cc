@@ -48,5 +48,16 @@ TEST(GpuDefaults, LongestRowsStartFirstWhereAMaskCutsThem) {
             std::string::npos);
 }
 
+/// Where a table says which page holds a key, one chunk is on its way while another is waited for.
+TEST(GpuDefaults, GathersHaveAChunkOnItsWay) {
+  for (const auto& [file, stream] :
+       {std::pair("examples/paged.tw", "stream j=64; split j=512; keep Q, len; stages 3"),
+        std::pair("examples/dc_gqa.tw", "stream j=128; split j=512; keep Q; stages 2")}) {
+    const Compiled c = compile_file(file);
+    const std::string all = print(c.program, default_plans(c.program, c.derivation, Target::Cuda));
+    EXPECT_NE(all.find(stream), std::string::npos) << all;
+  }
+}
+
 }  // namespace
 }  // namespace tilewright::testing::gpu_defaults_test
