@@ -50,13 +50,17 @@ TEST(GpuDefaults, LongestRowsStartFirstWhereAMaskCutsThem) {
 
 /// Where a table says which page holds a key, one chunk is on its way while another is waited for.
 TEST(GpuDefaults, GathersHaveAChunkOnItsWay) {
-  for (const auto& [file, stream] :
-       {std::pair("examples/paged.tw", "stream j=64; split j=512; keep Q, len; stages 3"),
-        std::pair("examples/dc_gqa.tw", "stream j=128; split j=512; keep Q; stages 2")}) {
-    const Compiled c = compile_file(file);
-    const std::string all = print(c.program, default_plans(c.program, c.derivation, Target::Cuda));
-    EXPECT_NE(all.find(stream), std::string::npos) << all;
-  }
+  const auto few = [](const std::string& key) {
+    const Compiled c = compile(
+        "axis b, h, i, p, v\naxis t = 16\naxis j = 16 * size(p)\naxis d = 128, e = 128\n"
+        "input Q[b, h, i, d] : f16\ninput K[v, h, t, d] : f16\ninput V[v, h, t, e] : f16\n"
+        "input page[b, p] : i64 range(0, size(v))\nS[b, h, i, j] = sum[d](Q * K[" +
+        key + ", h, j % 16, d])\nO[b, h, i, e] = sum[j](softmax[j](S) * V[" + key +
+        ", h, j % 16, e])\noutput O : f16\n");
+    return print(c.program, default_plans(c.program, c.derivation, Target::Cuda));
+  };
+  EXPECT_NE(few("page[b, j // 16]").find("stream j=64; split j=512; keep Q; stages 3"), std::string::npos);
+  EXPECT_NE(few("j // 16").find("stream j=128; split j=512; keep Q; stages 2"), std::string::npos);
 }
 
 }  // namespace
