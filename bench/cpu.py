@@ -277,6 +277,9 @@ def main():
         bf16(args, library)
         return 0
     for part in args.only.split(","):
+        if part not in ("attention", "product", "query"):
+            parser.error(f"--only {part}: name attention, product or query, separated by commas")
+    for part in args.only.split(","):
         {"attention": attention, "product": product, "query": query}[part](args, library)
     return 0
 
