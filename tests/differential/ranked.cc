@@ -123,6 +123,20 @@ TEST_P(Ranked, KeysAlone) {
     }
 }
 
+/// The maximum that an index is the place of is rounded as the elements are, though exponentials of them share it.
+TEST_P(Ranked, AnIndexBesideExponentials) {
+  for (const char* scores : {"2 * x + y", "0.3 * x + y", "x / 3 - y", "0.3 * x"}) {
+    SCOPED_TRACE(scores);
+    const auto s = session(
+        fmt::format("axis t, v\ninput x[t, v] : f32\ninput y[v] : f32\nS[t, v] = {}\na[t] = argmax[v](S)\n"
+                    "L[t] = logsumexp[v](S)\noutput a : i32, L\n",
+                    scores),
+        {{"t", 9}, {"v", 37}}, {});
+    for (const OutputCheck& o : s->check())
+      EXPECT_TRUE(o.comparison.passed) << o.name << ": " << o.comparison.reason;
+  }
+}
+
 TEST_P(Ranked, ASoftmaxIsRankedByItsScores) {
   for (auto [count, length] : kSizes) {
     SCOPED_TRACE(fmt::format("{}x{}", count, length));
