@@ -216,6 +216,7 @@ struct MapOp {
 };
 /// buffer (combined)= reducer over axes of value. Value's register operands must be held by owners that hold the result; partial results are combined across
 /// `across`: Thread (no exchange), Warp (lane exchange), Group/Role (through `scratch`, a Local buffer, with barriers inside).
+/// Without an exchange copies of an element hold the parts of their threads; without axes the copies are combined (sm90/lane_sums.cc).
 struct ReduceOp {
   Sym buffer;
   Reducer reducer;
