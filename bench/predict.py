@@ -175,11 +175,18 @@ GPU_ATTENTION = {
 }
 
 
-def gpu_cases():
-    """(case of bench/gpu.py, program, sizes, dtypes). Other lengths than those of bench/results/h200.json, on which the model was looked at."""
+# Lengths of queries and of cached keys. Other lengths than those of bench/results/h200.json, on which the model was looked at.
+GPU_SETS = {"h200": ((512, 3072, 8192), (8192, 32768)), "h200-second": ((1536, 6144, 12288), (12288, 49152))}
+
+
+def gpu_cases(chosen):
+    """(case of bench/gpu.py, program, sizes, dtypes)."""
+    prefill, decode = GPU_SETS[chosen]
     for kind, sizes in GPU_ATTENTION.items():
-        for S in (512, 3072, 8192) if kind.startswith("pf_") else (8192, 32768):
+        for S in prefill if kind.startswith("pf_") else decode:
             yield f"{kind} f16 D=128 S={S}", f"examples/{kind}.tw", sizes.format(S=S), HALF
+    if chosen != "h200":
+        return
     for n in (3072, 6144):
         yield f"product f16 {n}", "bench/product.tw", f"i={n},k={n},j={n}", "A=f16,B=f16,C=f16"
     yield "softmax f32 4096 x 8192", "examples/softmax.tw", "r=4096,j=8192", "x=f32,P=f32"
@@ -287,7 +294,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machine", help="a machine file that `tilewright hardware calibrate` wrote")
     parser.add_argument("--command", default=os.path.join(ROOT, "build", "tilewright"))
-    parser.add_argument("--set", default="first", choices=[*sorted(SETS), "h200"], help="which programs and sizes are predicted")
+    parser.add_argument("--set", default="first", choices=[*sorted(SETS), *sorted(GPU_SETS)], help="which programs and sizes are predicted")
     parser.add_argument("--predict", action="store_true", help="print predictions as JSON and measure nothing")
     parser.add_argument("--against", metavar="FILE", help="predictions made before; else they are made now")
     parser.add_argument("--table", metavar="FILE", help="print the table of what --save wrote, and measure nothing")
@@ -300,7 +307,7 @@ def main():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--least", type=float, help="milliseconds below which a program does not count (default: 5; of a GPU 0.05)")
     options = parser.parse_args()
-    gpu = options.set == "h200" or bool(options.measured)
+    gpu = options.set in GPU_SETS or bool(options.measured)
     if options.least is None:
         options.least = 0.05 if gpu else 5
     if options.table:
@@ -310,7 +317,7 @@ def main():
         with open(options.against) as f:
             predictions = json.load(f)
     elif options.machine:
-        cases = list(gpu_cases()) if gpu else [(None, program, sizes, None) for program, sizes in SETS[options.set]]
+        cases = list(gpu_cases(options.set)) if gpu else [(None, program, sizes, None) for program, sizes in SETS[options.set]]
         machine = os.path.abspath(options.machine) if options.machine.endswith(".toml") else options.machine
         predictions = predict(options.command, machine, cases)
     else:
