@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "tilewright/expr/expr.h"
+#include "tilewright/expr/node.h"
 
 namespace tilewright {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/support/error.h"
+#include "tilewright/tile/statements.h"
 
 namespace tilewright::hopper {
 

@@ -6,6 +6,7 @@
 //  - a value that one statement and a slow path behind it read is computed in that statement, and made only where the slow path runs.
 #include <algorithm>
 
+#include "tilewright/expr/simplify.h"
 #include "tilewright/map/sm90/context.h"
 #include "tilewright/tile/statements.h"
 
