@@ -500,6 +500,7 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     if (const auto it = next_rows_.find(side->sym);
         it != next_rows_.end() && ahead.empty() && axes->outer.empty() && b.space == Space::Local)
       ahead = it->second;
+  if (!ahead.empty() && near_cache.empty()) near_cache = extremes ? ", 1" : ", 0, 1";
   if (beside && ahead.empty()) ahead = ", 0, 0, 0, 0";
   if (!ahead.empty() || extremes || scale) more = ", " + scaled;
   if (!ahead.empty() || extremes) more += ", " + taken;
@@ -508,7 +509,7 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     const Buffer &row = kernel_.buffer(beside->b), &result = kernel_.buffer(beside->d);
     more += fmt::format(", {}, {}, {}, {}", place(row), step(row, axes->inner), pointer(result),
                         panel_step(result, axes->lane, panel));
-    near_cache = (near_cache.empty() ? extremes ? ", 1" : ", 0, 1" : near_cache) + ", 1";
+    near_cache = (near_cache.empty() ? extremes ? ", 0" : ", 0, 0" : near_cache) + ", 1";
   }
   const bool one = in_panel_ && in_panel_ == axes->lane;
   const std::string panels = one ? "1" : fmt::format("({} + {}) / {}", lane.extent, panel - 1, panel);

@@ -673,9 +673,9 @@ INLINE vf load_real(const real* p, int64 stride, int64 n) {
   return load_apart(p, stride, n);
 }
 //@ bring
-// Brings bytes near that will be read.
+// Brings bytes that will be read into the second cache: it waits for more lines at once than the first.
 INLINE void bring(const void* p, int64 bytes) {
-  for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b);
+  for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b, 0, 2);
 }
 //@ transpose
 // x[r][l] = x[l][r] of LANES vectors of LANES numbers.
@@ -883,8 +883,9 @@ INLINE void store_int(T* p, int64 stride, int64 n, V x) {
 //@ fma
 // d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. `scale`: what d held is multiplied by it first, lane by
 // lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). For each k lines_near lines, `near_row` bytes
-// apart from `near` on and `near_step` bytes further with every k, are brought into the cache NEAR: one of each of two rows into the first (of one where C is 1
-// and loads are what the loop waits for), a whole panel into the second. BESIDE: the last of the R rows is one of another product with the same lanes, which
+// apart from `near` on and `near_step` bytes further with every k, are brought near: NEAR 0: rows behind, into the first cache, one line of each of two (of one
+// where C is 1 and loads are what the loop waits for); 1: as many of what is read next, into the second cache, which waits for more lines at once; 2: whole
+// panels of it. BESIDE: the last of the R rows is one of another product with the same lanes, which
 // takes b from `e` and lies at `de`.
 template <int C, int NEAR>
 constexpr int lines_near = NEAR > 1 ? (C * int(sizeof(vf)) + 63) / 64 : C > 1 ? 2 : 1;
@@ -934,7 +935,7 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     for (int r = 0; r < R; r += 4) four[r / 4] += b_inner;
     if (BESIDE) e += e_inner;
     UNROLL
-    for (int l = 0; l < lines_near<C, NEAR>; ++l) __builtin_prefetch(near + l * near_row, 0, NEAR > 1 ? 2 : 3);
+    for (int l = 0; l < lines_near<C, NEAR>; ++l) __builtin_prefetch(near + l * near_row, 0, NEAR > 0 ? 2 : 3);
     near += near_step;
   }
   if (add) {
@@ -990,7 +991,7 @@ INLINE void fma_of(int64 n, real* d, int64 d_row, const real* a, int64 a_inner, 
 // they are few: then a panel, which the first cache holds, is used for all rows. What is read next is brought near: `next_rows` rows of
 // `next_bytes` bytes, `next_row` bytes apart; where `next_bytes` is 0, the lanes that lie at `next` as those of now lie at `a`, each panel of them while the
 // same of now is used; or, where `next` is null, the rows behind. BESIDE: the first rows take one of another product along, as `fma` does.
-template <int R, int C, int TOP = 0, int NEAR = 1, int BESIDE = 0>
+template <int R, int C, int TOP = 0, int NEAR = 0, int BESIDE = 0>
 __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
                                               int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
                                               const real* scale = 0, real* top = 0, const void* next = 0, int64 next_row = 0,

@@ -168,9 +168,9 @@ INLINE vf load_real(const real* p, int64 stride, int64 n) {
   if (__builtin_expect(n >= LANES && stride == 1, 1)) return *(const vf_any*)p;
   return load_apart(p, stride, n);
 }
-// Brings bytes near that will be read.
+// Brings bytes that will be read into the second cache: it waits for more lines at once than the first.
 INLINE void bring(const void* p, int64 bytes) {
-  for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b);
+  for (int64 b = 0; b < bytes; b += 64) __builtin_prefetch((const char*)p + b, 0, 2);
 }
 // x[r][l] = x[l][r] of LANES vectors of LANES numbers.
 template <class V>
@@ -272,8 +272,9 @@ __attribute__((noinline)) static void unpack(real* to, int64 to_lane, int64 to_r
 }
 // d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators. `scale`: what d held is multiplied by it first, lane by
 // lane (null: not). TOP: the greatest (1) or least (-1) value of each lane is taken into `top` as well (0: not). For each k lines_near lines, `near_row` bytes
-// apart from `near` on and `near_step` bytes further with every k, are brought into the cache NEAR: one of each of two rows into the first (of one where C is 1
-// and loads are what the loop waits for), a whole panel into the second. BESIDE: the last of the R rows is one of another product with the same lanes, which
+// apart from `near` on and `near_step` bytes further with every k, are brought near: NEAR 0: rows behind, into the first cache, one line of each of two (of one
+// where C is 1 and loads are what the loop waits for); 1: as many of what is read next, into the second cache, which waits for more lines at once; 2: whole
+// panels of it. BESIDE: the last of the R rows is one of another product with the same lanes, which
 // takes b from `e` and lies at `de`.
 template <int C, int NEAR>
 constexpr int lines_near = NEAR > 1 ? (C * int(sizeof(vf)) + 63) / 64 : C > 1 ? 2 : 1;
@@ -323,7 +324,7 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     for (int r = 0; r < R; r += 4) four[r / 4] += b_inner;
     if (BESIDE) e += e_inner;
     UNROLL
-    for (int l = 0; l < lines_near<C, NEAR>; ++l) __builtin_prefetch(near + l * near_row, 0, NEAR > 1 ? 2 : 3);
+    for (int l = 0; l < lines_near<C, NEAR>; ++l) __builtin_prefetch(near + l * near_row, 0, NEAR > 0 ? 2 : 3);
     near += near_step;
   }
   if (add) {
@@ -378,7 +379,7 @@ INLINE void fma_of(int64 n, real* d, int64 d_row, const real* a, int64 a_inner, 
 // they are few: then a panel, which the first cache holds, is used for all rows. What is read next is brought near: `next_rows` rows of
 // `next_bytes` bytes, `next_row` bytes apart; where `next_bytes` is 0, the lanes that lie at `next` as those of now lie at `a`, each panel of them while the
 // same of now is used; or, where `next` is null, the rows behind. BESIDE: the first rows take one of another product along, as `fma` does.
-template <int R, int C, int TOP = 0, int NEAR = 1, int BESIDE = 0>
+template <int R, int C, int TOP = 0, int NEAR = 0, int BESIDE = 0>
 __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
                                               int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
                                               const real* scale = 0, real* top = 0, const void* next = 0, int64 next_row = 0,
@@ -510,7 +511,7 @@ static void causal_task(const int64* words, int64 task) {
     const int64 nj = i_min(64, size_j - j0);
     // S = sum[d](Q * K)
     // m = max[j](S[i, j])
-    product<4, 3, 1>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, 4 * V_j, nj, 4 * 32);
+    product<4, 3, 1, 1>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, 4 * V_j, nj, 4 * 32);
     // rho_next = max(rho[i], m[i]): point
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
@@ -596,14 +597,14 @@ static void causal_task(const int64* words, int64 task) {
     }
     // o = o[i, e] * r[i]: repair
     // o += sum[j](S * V): sum exp(S - rho) V
-    product<4, 3>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0 + 64)), 4 * 32);
+    product<4, 3, 0, 1>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0 + 64)), 4 * 32);
   }
   // masked
   for (int64 j_chunk = i_max(0, i_min(i_block + ((size_j - size_i - 16 * i_block + 1) >> 6), size_j >> 6)), j_chunk_end = i_max(0, i_min(((size_j - size_i + i_min(size_i - 1, 48 * i_block + 47)) >> 6) + 1, (size_j + 63) >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
     const int64 j0_2 = 64 * j_chunk;
     const int64 nj_2 = i_min(64, size_j - j0_2);
     // S = sum[d](Q * K)
-    product<4, 3>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false, 0, 0, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, 4 * V_j, nj_2, 4 * 32);
+    product<4, 3, 0, 1>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false, 0, 0, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, 4 * V_j, nj_2, 4 * 32);
     // S = where(size(i) + j <= i + size(j), S[i, j], -inf)
     // m = max[j](S[i, j])
     for (int64 p = 0; p * 24 < ni; ++p) {
@@ -796,7 +797,7 @@ static void causal_task(const int64* words, int64 task) {
     } else {
       // o = o[i, e] * r[i]: repair
       // o += sum[j](S * V): sum exp(S - rho) V
-      product<4, 3>((ni + 23) / 24, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0_2 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0_2 + 64)), 4 * 32);
+      product<4, 3, 0, 1>((ni + 23) / 24, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0_2 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0_2 + 64)), 4 * 32);
     }
   }
   // l_inv = 1 / l[i]

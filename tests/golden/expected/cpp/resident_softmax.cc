@@ -211,7 +211,7 @@ static void softmax_task(const int64* words, int64 task) {
     UNROLL
     for (int u = 0; u < 4; ++u) total[u] = splat(-__builtin_inff());
     for (int64 first = 0; first + 32 <= size_j; first += 32) {
-      __builtin_prefetch(X + r * X_r + 0 * X_j + 1 * X_r + (0 * size_j + first) / 2 * X_j);
+      __builtin_prefetch(X + r * X_r + 0 * X_j + 1 * X_r + (0 * size_j + first) / 2 * X_j, 0, 2);
       UNROLL
       for (int u = 0; u < 4; ++u) {
         const int64 j = first + u * 8;
@@ -232,7 +232,7 @@ static void softmax_task(const int64* words, int64 task) {
     UNROLL
     for (int u = 0; u < 4; ++u) total[u] = (vf){};
     for (int64 first = 0; first + 32 <= size_j; first += 32) {
-      __builtin_prefetch(X + r * X_r + 0 * X_j + 1 * X_r + (1 * size_j + first) / 2 * X_j);
+      __builtin_prefetch(X + r * X_r + 0 * X_j + 1 * X_r + (1 * size_j + first) / 2 * X_j, 0, 2);
       vf x0[4];
       UNROLL
       for (int u = 0; u < 4; ++u) {
