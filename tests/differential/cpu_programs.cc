@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "tests/support/examples.h"
 #include "tilewright/driver/session.h"
@@ -162,6 +163,28 @@ TEST(CpuBlocks, AnyBlockOfRows) {
                                       {{"b", 2}, {"i", 100}, {"j", 100}}};
   for (int64_t block : {1, 2, 8, 12, 16, 33, 40, 48, 130})
     expect_definition(kCausal, DType::f32, sizes, {.schedule = fmt::format("group i={}", block)});
+}
+
+/// Of a panel's vectors, or of a vector, about half is computed where no more rows are left: one row less and more than each, as often as the
+/// micro-kernel's rows divide the stream and features, and not.
+TEST(CpuBlocks, RowsThatFillPartOfAPanel) {
+  const char* before = std::getenv("TILEWRIGHT_CPU_ISA");
+  const std::string saved = before ? before : "";
+  std::vector<SizeMap> sizes;
+  for (int64_t vector : {4, 8, 16})
+    for (int64_t vectors : {1, 2, 4, 5})
+      for (int64_t more : {-vector / 2, int64_t(0), int64_t(1)})
+        sizes.push_back({{"b", 1}, {"i", vectors * vector + more}, {"j", more == 1 ? 45 : 64}});
+  for (const char* isa : {"avx512", "avx2", "portable"}) {
+    setenv("TILEWRIGHT_CPU_ISA", isa, 1);
+    for (const char* schedule : {"group i=48", "group i=16", "group i=8"})
+      expect_definition(kCausal, DType::f32, sizes, {.schedule = schedule});
+    expect_definition(kCausal, DType::f64, sizes, {.schedule = "group i=24"});
+  }
+  if (before)
+    setenv("TILEWRIGHT_CPU_ISA", saved.c_str(), 1);
+  else
+    unsetenv("TILEWRIGHT_CPU_ISA");
 }
 
 TEST(CpuBlocks, AnyChunkOfTheStream) {

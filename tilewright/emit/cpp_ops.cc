@@ -512,27 +512,29 @@ void CppKernel::product(const Mma& x, const MapOp* scale, const ReduceOp* extrem
     near_cache = (near_cache.empty() ? extremes ? ", 0" : ", 0, 0" : near_cache) + ", 1";
   }
   const bool one = in_panel_ && in_panel_ == axes->lane;
-  const std::string panels = one ? "1" : fmt::format("({} + {}) / {}", lane.extent, panel - 1, panel);
+  const bool tiles = atom->dtype == DType::bf16 && atom->k > 2;
+  const std::string lanes = one     ? tiles ? "1" : fmt::format("{}", panel)
+                                : tiles ? fmt::format("({} + {}) / {}", lane.extent, panel - 1, panel)
+                                    : lane.extent;
   if (atom->dtype == DType::bf16) {
     const auto at_panel = [&](const std::string& at, int64_t stride) {
       return one && at != "0" ? fmt::format("{} + p * {}", at, stride) : at;
     };
     const int64_t d_panel = panel_step(d, axes->lane, panel), a_panel = panel_step(a, axes->lane, panel);
-    const bool tiles = atom->k > 2;
-    const std::string arguments = fmt::format(
-        "{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{}", panels, rows, inner.extent,
-        at_panel(pointer(d), d_panel), d_panel, step(d, axes->row), at_panel(pointer(a), a_panel), a_panel,
-        pair_step(a), from, step(b, axes->row), step(b, axes->inner), x.zero ? "false" : "true",
-        at_panel(scaled, panel), at_panel(taken, panel),
-        !tiles      ? ""
-        : upcoming_ ? ", &upcoming"
-                    : ", 0");
+    const std::string arguments =
+        fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{}", lanes, rows, inner.extent,
+                    at_panel(pointer(d), d_panel), d_panel, step(d, axes->row), at_panel(pointer(a), a_panel),
+                    a_panel, pair_step(a), from, step(b, axes->row), step(b, axes->inner),
+                    x.zero ? "false" : "true", at_panel(scaled, panel), at_panel(taken, panel),
+                    !tiles      ? ""
+                    : upcoming_ ? ", &upcoming"
+                                : ", 0");
     const int per_call = tiles ? cpu::rows_of_product(atom->n, mapped_.machine.vector.registers) : atom->m;
     out_.line(fmt::format("{}<{}, {}{}>({});", tiles ? "product_by_tiles" : "product_of_pairs", per_call,
                           atom->n, top, arguments));
   } else {
     out_.line(fmt::format("product<{}, {}{}{}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{});",
-                          atom->m, atom->n, top, near_cache, panels, rows, inner.extent, pointer(d),
+                          atom->m, atom->n, top, near_cache, lanes, rows, inner.extent, pointer(d),
                           panel_step(d, axes->lane, panel), step(d, axes->row), lanes_at, lanes_panel,
                           lanes_row, from, step(b, axes->row), step(b, axes->inner),
                           x.zero ? "false" : "true", more));

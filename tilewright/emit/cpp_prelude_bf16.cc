@@ -150,8 +150,8 @@ INLINE void clear_top(real* top, int64 vectors) {
 }
 //@ rows_of_pairs
 // d[r, lanes] (+)= Σ_k a[k, lanes]·b[r, k] for R rows and C vectors of lanes, in R·C accumulators; a lies in pairs, with `a_pair` from pair to pair. `scale`,
-// TOP: as for fma.
-template <int R, int C, int TOP>
+// TOP: as for fma. Rows of d have W vectors: behind the C that are computed they hold 0, or what they held.
+template <int R, int C, int TOP, int W = C>
 __attribute__((noinline)) static void rows_of_pairs(real* d, int64 d_row, const unsigned short* a, int64 a_pair, const unsigned short* b,
                                                     int64 b_row, int64 b_inner, int64 inner, bool add, const real* scale, real* top) {
   asm("" : "+r"(inner));  // of a length that it knows the compiler makes a loop whose sums lie in memory
@@ -195,15 +195,13 @@ __attribute__((noinline)) static void rows_of_pairs(real* d, int64 d_row, const 
   for (int r = 0; r < R; ++r) {
     UNROLL
     for (int c = 0; c < C; ++c) st(d + r * d_row + c * LANES, s[r][c]);
+    UNROLL
+    for (int c = C; c < W; ++c)
+      if (!add) st(d + r * d_row + c * LANES, (vf){});
   }
   if (TOP != 0) {
     UNROLL
-    for (int c = 0; c < C; ++c) {
-      vf x = ld(top + c * LANES);
-      UNROLL
-      for (int r = 0; r < R; ++r) x = TOP > 0 ? v_max(x, s[r][c]) : v_min(x, s[r][c]);
-      st(top + c * LANES, x);
-    }
+    for (int c = 0; c < C; ++c) take_top<TOP, R, C>(top + c * LANES, s, c);
   }
 }
 //@ all_rows_of_pairs
@@ -216,26 +214,29 @@ INLINE void some_rows_of_pairs(int64 n, real* d, int64 d_row, const unsigned sho
   }
   rows_of_pairs<R, C, TOP>(d, d_row, a, a_pair, b, b_row, b_inner, inner, add, scale, top);
 }
-// The same for any number of panels and of rows.
+// The same for any number of rows and of lanes, in panels of C vectors, of the last of which no more than about half are computed where that is enough.
 template <int R, int C, int TOP>
-static void all_rows_of_pairs(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const unsigned short* a, int64 a_panel,
+static void all_rows_of_pairs(int64 lanes, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const unsigned short* a, int64 a_panel,
                               int64 a_pair, const unsigned short* b, int64 b_row, int64 b_inner, bool add, const real* scale, real* top) {
   for (int64 r = 0, n = R; r < rows; r += n) {
     while (n > rows - r) n /= 2;
-    for (int64 p = 0; p < panels; ++p) {
+    for (int64 p = 0; p * C * LANES < lanes; ++p) {
       const real* s = scale ? scale + p * C * LANES : 0;
       real *t = TOP != 0 ? top + p * C * LANES : 0, *dp = d + p * d_panel + r * d_row;
-      some_rows_of_pairs<R, C, TOP>(n, dp, d_row, a + p * a_panel, a_pair, b + r * b_row, b_row, b_inner, inner, add, s, t);
+      if (C > 1 && n == R && lanes - p * C * LANES <= (C + 1) / 2 * LANES)
+        rows_of_pairs<R, (C + 1) / 2, TOP, C>(dp, d_row, a + p * a_panel, a_pair, b + r * b_row, b_row, b_inner, inner, add, s, t);
+      else
+        some_rows_of_pairs<R, C, TOP>(n, dp, d_row, a + p * a_panel, a_pair, b + r * b_row, b_row, b_inner, inner, add, s, t);
     }
   }
 }
 //@ product_of_pairs
 template <int R, int C, int TOP = 0>
-__attribute__((noinline)) static void product_of_pairs(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row,
+__attribute__((noinline)) static void product_of_pairs(int64 lanes, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row,
                                                        const unsigned short* a, int64 a_panel, int64 a_pair, const unsigned short* b,
                                                        int64 b_row, int64 b_inner, bool add, const real* scale, real* top) {
-  clear_top<TOP>(top, panels * C);
-  all_rows_of_pairs<R, C, TOP>(panels, rows, inner, d, d_panel, d_row, a, a_panel, a_pair, b, b_row, b_inner, add, scale, top);
+  clear_top<TOP>(top, (lanes + C * LANES - 1) / (C * LANES) * C);
+  all_rows_of_pairs<R, C, TOP>(lanes, rows, inner, d, d_panel, d_row, a, a_panel, a_pair, b, b_row, b_inner, add, scale, top);
 }
 //@ tiles_permitted
 // May this process use tile registers? The system is asked once (arch_prctl, ARCH_REQ_XCOMP_PERM of XTILEDATA).
@@ -417,7 +418,7 @@ __attribute__((noinline)) static void product_by_tiles(int64 panels, int64 rows,
   alignas(64) unsigned short near[32 * (NEAR + 32)];
   const int64 by_tiles = rows / 16 * 16, whole = inner / 32 * 32;
   if (by_tiles == 0 || whole == 0 || b_inner != 1 || !tiles_permitted()) {
-    product_of_pairs<R, C, TOP>(panels, rows, inner, d, d_panel, d_row, a, a_panel, a_pair, b, b_row, b_inner, add, scale, top);
+    product_of_pairs<R, C, TOP>(panels * C * LANES, rows, inner, d, d_panel, d_row, a, a_panel, a_pair, b, b_row, b_inner, add, scale, top);
     return;
   }
   clear_top<TOP>(top, panels * C);
@@ -450,11 +451,11 @@ __attribute__((noinline)) static void product_by_tiles(int64 panels, int64 rows,
     }
   }
   if (whole < inner)
-    all_rows_of_pairs<R, C, 0>(panels, by_tiles, inner - whole, d, d_panel, d_row, a + whole / 2 * a_pair, a_panel, a_pair, b + whole, b_row, 1,
-                               true, 0, 0);
+    all_rows_of_pairs<R, C, 0>(panels * C * LANES, by_tiles, inner - whole, d, d_panel, d_row, a + whole / 2 * a_pair, a_panel, a_pair, b + whole,
+                               b_row, 1, true, 0, 0);
   if (by_tiles < rows)
-    all_rows_of_pairs<R, C, 0>(panels, rows - by_tiles, inner, d + by_tiles * d_row, d_panel, d_row, a, a_panel, a_pair, b + by_tiles * b_row,
-                               b_row, 1, add, scale, 0);
+    all_rows_of_pairs<R, C, 0>(panels * C * LANES, rows - by_tiles, inner, d + by_tiles * d_row, d_panel, d_row, a, a_panel, a_pair,
+                               b + by_tiles * b_row, b_row, 1, add, scale, 0);
   if (last) top_of_rows<C, TOP>(last, d_row, last_rows, last_top);
   const int64 taken = at_once ? by_tiles : 0;
   for (int64 p = 0; TOP != 0 && taken < rows && p < panels; ++p)

@@ -418,8 +418,9 @@ std::vector<std::string> CppKernel::reduce_across(const std::vector<Taken>& take
       const int64_t bytes = step * part.size * part.count,
                     lines = (bytes + 64 * part.parts - 1) / (64 * part.parts);
       for (int64_t line = 0; line < lines; ++line)
-        out_.line(fmt::format("__builtin_prefetch({} + ({} * {} + {}first{}) / {} * {}, 0, 2);", part.at, part.part,
-                              as_factor(a->extent), part.count > 1 ? fmt::format("{} * ", part.count) : "",
+        out_.line(fmt::format("__builtin_prefetch({} + ({} * {} + {}first{}) / {} * {}, 0, 2);", part.at,
+                              part.part, as_factor(a->extent),
+                              part.count > 1 ? fmt::format("{} * ", part.count) : "",
                               line ? fmt::format(" + {}", line * 64 * part.parts / part.size) : "",
                               part.parts, as_factor(part.step)));
     }

@@ -130,7 +130,7 @@ extern "C" void products(const int64* words, int64, int64) {
   real* a = (real*)words[0];
   real *b = a + 2 * 128 * 3 * LANES, *d = b + 64 * 128;
   for (int64 r = 0; r < words[2]; ++r) {
-    product<$ROWS, 3>(2, 64, 128, d, 64 * 3 * LANES, 3 * LANES, a, 128 * 3 * LANES, 3 * LANES, b, 128, 1, true);
+    product<$ROWS, 3>(6 * LANES, 64, 128, d, 64 * 3 * LANES, 3 * LANES, a, 128 * 3 * LANES, 3 * LANES, b, 128, 1, true);
     asm volatile("" ::: "memory");
   }
 }

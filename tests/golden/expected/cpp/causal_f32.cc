@@ -83,6 +83,27 @@ INLINE vf v_max(vf a, vf b) { return a == a ? above(a, b) : a; }  // NaN if eith
 INLINE real v_max(real a, real b) { return a > b || a != a ? a : b; }
 INLINE vf v_min(vf a, vf b) { return a == a ? below(a, b) : a; }  // NaN if either is
 INLINE real v_min(real a, real b) { return a < b || a != a ? a : b; }
+// Column c of s, and what was found so far, into the greatest (TOP 1) or least (-1) values.
+template <int TOP, int R, int C>
+INLINE void take_top(real* top, const vf (&s)[R][C], int c) {
+#if defined(__AVX__)  // whether one of two is NaN takes one instruction, and no value waits for it
+  vf x = s[0][c];
+  nans found = unordered(x, s[R - 1][c]);
+  UNROLL
+  for (int r = 1; r < R; ++r) {
+    x = TOP > 0 ? above(x, s[r][c]) : below(x, s[r][c]);
+    if (r % 2 == 0) found |= unordered(s[r - 1][c], s[r][c]);
+  }
+  const vf old = ld(top);
+  x = TOP > 0 ? above(x, old) : below(x, old);
+  st(top, with_nans(x, found));
+#else
+  vf x = ld(top);
+  UNROLL
+  for (int r = 0; r < R; ++r) x = TOP > 0 ? v_max(x, s[r][c]) : v_min(x, s[r][c]);
+  st(top, x);
+#endif
+}
 INLINE int64 i_max(int64 a, int64 b) { return a > b ? a : b; }
 INLINE vl i_max(vl a, vl b) { return a > b ? a : b; }
 INLINE int64 i_min(int64 a, int64 b) { return a < b ? a : b; }
@@ -158,6 +179,7 @@ template <class T>
 INLINE void gather(T* lanes, const T* p, int64 stride, int64 n) {
   for (int64 l = 0; l < LANES; ++l) lanes[l] = l < n ? p[l * stride] : (T)0;
 }
+INLINE vs narrow(vf x) { return __builtin_convertvector(x, vs); }
 __attribute__((noinline, cold)) static vf load_apart(const real* p, int64 stride, int64 n) {
   alignas(64) real lanes[LANES];
   gather(lanes, p, stride, n);
@@ -289,16 +311,19 @@ constexpr int lines_near = NEAR > 1 ? (C * int(sizeof(vf)) + 63) / 64 : C > 1 ? 
 // KEEP keeps it from addressing all rows from one pointer: a register for the distance of every row is more than there are, and what has none is moved
 // through vector registers, where it waits behind the products.
 #define KEEP(p) asm("" : "+r"(p))
-template <int R, int C, int TOP, int NEAR, int BESIDE = 0>
+// Vectors of type V, which may be halves, and W of them in a row of d: behind the C that are computed it holds 0, or what it held.
+typedef real vf_half __attribute__((vector_size(32 / 2), may_alias));
+template <int R, int C, int TOP, int NEAR, int BESIDE = 0, class V = vf, int W = C>
 __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, int64 a_inner, const real* b, int64 b_row, int64 b_inner,
                                           int64 inner, bool add, const real* scale, real* top, const char* near, int64 near_row,
                                           int64 near_step, const real* e = 0, int64 e_inner = 0, real* de = 0) {
+  constexpr int N = sizeof(V) / sizeof(real);
   const auto row = [&](int r) { return BESIDE && r == R - 1 ? de : d + r * d_row; };
-  vf s[R][C];
+  V s[R][C];
   UNROLL
   for (int r = 0; r < R; ++r) {
     UNROLL
-    for (int c = 0; c < C; ++c) s[r][c] = (vf){};
+    for (int c = 0; c < C; ++c) s[r][c] = (V){};
   }
   const real* four[(R + 3) / 4];
   UNROLL
@@ -307,10 +332,10 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
     KEEP(four[r / 4]);
   }
   for (int64 k = 0; k < inner; ++k) {
-    vf x[C];
+    V x[C];
     UNROLL
     for (int c = 0; c < C; ++c) {
-      x[c] = *(const vf_any*)(a + c * LANES);
+      __builtin_memcpy(&x[c], a + c * N, sizeof(V));
       PIN(x[c]);
     }
     UNROLL
@@ -330,37 +355,30 @@ __attribute__((noinline)) static void fma(real* d, int64 d_row, const real* a, i
   if (add) {
     UNROLL
     for (int c = 0; c < C; ++c) {
-      const vf x = scale ? ld(scale + c * LANES) : splat(1);
+      const V x = scale ? *(const V*)(scale + c * N) : 1 - (V){};
       UNROLL
-      for (int r = 0; r < R; ++r) s[r][c] += ld(row(r) + c * LANES) * x;
+      for (int r = 0; r < R; ++r) s[r][c] += *(const V*)(row(r) + c * N) * x;
     }
   }
   UNROLL
   for (int r = 0; r < R; ++r) {
     UNROLL
-    for (int c = 0; c < C; ++c) st(row(r) + c * LANES, s[r][c]);
+    for (int c = 0; c < C; ++c) *(V*)(row(r) + c * N) = s[r][c];
+    UNROLL
+    for (int c = C; c < W; ++c)
+      if (!add) *(V*)(row(r) + c * N) = (V){};
   }
-  if (TOP != 0) {
+  if constexpr (TOP != 0 && N < LANES) {
     UNROLL
     for (int c = 0; c < C; ++c) {
-#if defined(__AVX__)  // whether one of two is NaN takes one instruction, and no value waits for it
-      vf x = s[0][c];
-      nans found = unordered(x, s[R - 1][c]);
+      V x = *(const V*)(top + c * N);
       UNROLL
-      for (int r = 1; r < R; ++r) {
-        x = TOP > 0 ? above(x, s[r][c]) : below(x, s[r][c]);
-        if (r % 2 == 0) found |= unordered(s[r - 1][c], s[r][c]);
-      }
-      const vf old = ld(top + c * LANES);
-      x = TOP > 0 ? above(x, old) : below(x, old);
-      st(top + c * LANES, with_nans(x, found));
-#else
-      vf x = ld(top + c * LANES);
-      UNROLL
-      for (int r = 0; r < R; ++r) x = TOP > 0 ? v_max(x, s[r][c]) : v_min(x, s[r][c]);
-      st(top + c * LANES, x);
-#endif
+      for (int r = 0; r < R; ++r) x = (TOP > 0 ? x > s[r][c] : x < s[r][c]) | (x != x) ? x : s[r][c];  // NaN if any is
+      *(V*)(top + c * N) = x;
     }
+  } else if constexpr (TOP != 0) {
+    UNROLL
+    for (int c = 0; c < C; ++c) take_top<TOP, R, C>(top + c * LANES, s, c);
   }
 }
 // The same for n rows, a power of two that is at most R: a tile of rows that R does not divide ends with halves of R, not with one row after another.
@@ -375,16 +393,26 @@ INLINE void fma_of(int64 n, real* d, int64 d_row, const real* a, int64 a_inner, 
   }
   fma<R + BESIDE, C, TOP, NEAR, BESIDE>(d, d_row, a, a_inner, b, b_row, b_inner, inner, add, scale, top, near, near_row, near_step, e, e_inner, de);
 }
-// The same for any number of panels of C vectors and of rows; rows of b are used for all panels in turn, but where
+// The first vectors of a panel, about half of them, or half of one.
+template <int R, int C, int TOP, int NEAR, class... A>
+INLINE void fma_few(A... a) {
+  if constexpr (C > 1)
+    fma<R, (C + 1) / 2, TOP, NEAR, 0, vf, C>(a...);
+  else if constexpr (sizeof(vf) > 16)
+    fma<R, 1, TOP, NEAR, 0, vf_half, 2>(a...);
+}
+// The same for any number of rows and of lanes, in panels of C vectors, of the last of which no more than about half are computed where that is enough; rows of b are used for all panels in turn, but where
 // they are few: then a panel, which the first cache holds, is used for all rows. What is read next is brought near: `next_rows` rows of
 // `next_bytes` bytes, `next_row` bytes apart; where `next_bytes` is 0, the lanes that lie at `next` as those of now lie at `a`, each panel of them while the
 // same of now is used; or, where `next` is null, the rows behind. BESIDE: the first rows take one of another product along, as `fma` does.
 template <int R, int C, int TOP = 0, int NEAR = 0, int BESIDE = 0>
-__attribute__((noinline)) static void product(int64 panels, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
+__attribute__((noinline)) static void product(int64 lanes, int64 rows, int64 inner, real* d, int64 d_panel, int64 d_row, const real* a,
                                               int64 a_panel, int64 a_inner, const real* b, int64 b_row, int64 b_inner, bool add,
                                               const real* scale = 0, real* top = 0, const void* next = 0, int64 next_row = 0,
                                               int64 next_rows = 0, int64 next_bytes = 0, const real* e = 0, int64 e_inner = 0,
                                               real* de = 0, int64 de_panel = 0) {
+  constexpr int narrow = C > 1 ? (C + 1) / 2 * LANES : sizeof(vf) > 16 ? LANES / 2 : 0;
+  const int64 panels = (lanes + C * LANES - 1) / (C * LANES);
   for (int64 c = 0; TOP != 0 && c < panels * C; ++c) st(top + c * LANES, splat(TOP > 0 ? -__builtin_inff() : __builtin_inff()));
   const int64 size = sizeof(real), calls = (rows / R + __builtin_popcountll(rows % R)) * panels, lines = lines_near<C, NEAR>;
   const bool as_now = next && next_bytes == 0;
@@ -421,6 +449,8 @@ __attribute__((noinline)) static void product(int64 panels, int64 rows, int64 in
     if (BESIDE && r == 0)
       fma_of<R, C, TOP, NEAR, BESIDE>(n, dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step, e, e_inner,
                                       de + p * de_panel);
+    else if (narrow > 0 && n == R && lanes - p * C * LANES <= narrow)
+      fma_few<R, C, TOP, NEAR>(dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
     else
       fma_of<R, C, TOP, NEAR>(n, dp, d_row, ap, a_inner, br, b_row, b_inner, inner, add, s, t, near, near_row, near_step);
     if (few) {
@@ -511,7 +541,7 @@ static void causal_task(const int64* words, int64 task) {
     const int64 nj = i_min(64, size_j - j0);
     // S = sum[d](Q * K)
     // m = max[j](S[i, j])
-    product<4, 3, 1, 1>((ni + 23) / 24, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, 4 * V_j, nj, 4 * 32);
+    product<4, 3, 1, 1>(ni, nj, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0 * K_j + 0 * K_d, K_j, K_d, false, 0, m, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, 4 * V_j, nj, 4 * 32);
     // rho_next = max(rho[i], m[i]): point
     for (int64 p = 0; p * 24 < ni; ++p) {
       UNROLL
@@ -597,14 +627,14 @@ static void causal_task(const int64* words, int64 task) {
     }
     // o = o[i, e] * r[i]: repair
     // o += sum[j](S * V): sum exp(S - rho) V
-    product<4, 3, 0, 1>((ni + 23) / 24, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0 + 64)), 4 * 32);
+    product<4, 3, 0, 1>(ni, 32, nj, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0 + 64)), 4 * 32);
   }
   // masked
   for (int64 j_chunk = i_max(0, i_min(i_block + ((size_j - size_i - 16 * i_block + 1) >> 6), size_j >> 6)), j_chunk_end = i_max(0, i_min(((size_j - size_i + i_min(size_i - 1, 48 * i_block + 47)) >> 6) + 1, (size_j + 63) >> 6)); j_chunk < j_chunk_end; ++j_chunk) {
     const int64 j0_2 = 64 * j_chunk;
     const int64 nj_2 = i_min(64, size_j - j0_2);
     // S = sum[d](Q * K)
-    product<4, 3, 0, 1>((ni + 23) / 24, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false, 0, 0, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, 4 * V_j, nj_2, 4 * 32);
+    product<4, 3, 0, 1>(ni, nj_2, 32, S, 1536, 24, Q_tile, 768, 24, K + b * K_b + h * K_h + j0_2 * K_j + 0 * K_d, K_j, K_d, false, 0, 0, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, 4 * V_j, nj_2, 4 * 32);
     // S = where(size(i) + j <= i + size(j), S[i, j], -inf)
     // m = max[j](S[i, j])
     for (int64 p = 0; p * 24 < ni; ++p) {
@@ -797,7 +827,7 @@ static void causal_task(const int64* words, int64 task) {
     } else {
       // o = o[i, e] * r[i]: repair
       // o += sum[j](S * V): sum exp(S - rho) V
-      product<4, 3, 0, 1>((ni + 23) / 24, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0_2 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0_2 + 64)), 4 * 32);
+      product<4, 3, 0, 1>(ni, 32, nj_2, o, 768, 24, S, 1536, 24, V + b * V_b + h * V_h + j0_2 * V_j + 0 * V_e, V_e, V_j, true, r, 0, K + b * K_b + h * K_h + (j0_2 + 64) * K_j + 0 * K_d, 4 * K_j, i_min(64, size_j - (j0_2 + 64)), 4 * 32);
     }
   }
   // l_inv = 1 / l[i]
