@@ -1,6 +1,7 @@
 // The plan of a program of several kernels: what is stored, where it lies, and every kernel.
 #include "tests/support/golden.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -31,12 +32,18 @@ TEST(PlanText, GivenBackMeansTheSame) {
       "w.tw",
       "axis m, n, kg\naxis g = 32\ninput x[m, (kg g)] : f16\ninput w[n, (kg g)] : i8 range(-8, 8)\n"
       "input s[n, kg] : f16\ny[m, n] = sum[kg, g](x[m, (kg g)] * w[n, (kg g)] * s[n, kg])\noutput y\n"}));
+  for (const char* d : {"", " = 64", " = 512"})  // a sum without a name, beside one that is stored
+    programs[fmt::format("normalised keys, d{}", d)] = parse_program(std::make_shared<SourceText>(SourceText{
+        "n.tw", fmt::format("axis i, j, d{}\ninput A[i, d] : f32\ninput B[j, d] : f32\n"
+                            "S[i, j] = sum[d](A[i, d] * B[j, d]) * rsqrt(sum[d](B[j, d] * B[j, d]))\n"
+                            "L[i] = logsumexp[j](S)\noutput L\n",
+                            d)}));
   size_t several = 0;
   for (const auto& [name, p] : programs)
-    for (const char* arch : {"sm_90a", "sm_80"}) {
+    for (const char* arch : {"sm_90a", "sm_80", "cpu"}) {
       CompileOptions o;
-      o.target = Target::Cuda;
-      o.arch = arch;
+      o.target = arch == std::string("cpu") ? Target::Cpu : Target::Cuda;
+      if (o.target == Target::Cuda) o.arch = arch;
       CompiledProgram c;
       try {
         c = compile_program(p, o);

@@ -138,6 +138,34 @@ TEST(SeveralKernels, ChainsEqualTheirDefinition) {
   EXPECT_LT(refused, programs / 10);
 }
 
+/// The plans of a default, printed and given back as a schedule, are the same plans.
+TEST(SeveralKernels, PlansOfChainsMeanThemselves) {
+  int several = 0;
+  for (unsigned seed = 2000; seed < 2040; ++seed) {
+    const std::string text = Chain(seed).write();
+    const Program p = parse_program(std::make_shared<SourceText>(SourceText{"chain.tw", text}));
+    for (Target target : {Target::Cpu, Target::Cuda}) {
+      SCOPED_TRACE(fmt::format("seed {} {}\n{}", seed, name(target), text));
+      CompileOptions o;
+      o.target = target;
+      std::optional<CompiledProgram> c;
+      try {
+        c = compile_program(p, o);
+      } catch (const UserError&) {
+        continue;
+      }
+      several += c->several();
+      o.schedule = plan_text(*c);
+      try {
+        EXPECT_EQ(plan_text(compile_program(p, o)), o.schedule);
+      } catch (const UserError& e) {
+        ADD_FAILURE() << e.diagnostics()[0].render() << "\n" << o.schedule;
+      }
+    }
+  }
+  EXPECT_GT(several, 20);
+}
+
 /// Mapped and printed for a CPU and a GPU, and run as mapped programs.
 TEST(SeveralKernels, ChainsAreMapped) {
   int refused = 0;

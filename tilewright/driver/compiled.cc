@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -69,6 +70,33 @@ Forced forced_by(const Program& elaborated, const ScheduleSections& sections) {
   return forced;
 }
 
+/// What the clauses `store` and `fuse` name of kernels that a schedule prints.
+struct StoredAndFused {
+  std::vector<Sym> stored, fused;
+};
+
+StoredAndFused stored_and_fused(const Program& p, const Partition& partition) {
+  StoredAndFused out;
+  for (const StoredArray& a : partition.arrays)
+    if (p.definition(a.definition)) out.stored.push_back(a.definition);
+  // What is stored as an operand has no name that `store` knows, and `fuse` of what it is made from would forbid it.
+  std::vector<Sym> of_operands;
+  for (const Part& part : partition.parts)
+    if (std::any_of(part.stores.begin(), part.stores.end(), [&](Sym s) { return !p.definition(s); }))
+      for (const Definition& d : part.program.definitions) of_operands.push_back(d.sym);
+  for (Sym s : partition.fused)
+    if (p.definition(s) && !holds(of_operands, s)) out.fused.push_back(s);
+  return out;
+}
+
+std::string stored_and_fused(const CompiledProgram& c) {
+  const StoredAndFused all = stored_and_fused(c.program, c.partition);
+  std::string text;
+  if (!all.stored.empty()) text += fmt::format("store {}\n", fmt::join(names_of(all.stored), ", "));
+  if (!all.fused.empty()) text += fmt::format("fuse {}\n", fmt::join(names_of(all.fused), ", "));
+  return text;
+}
+
 class ProgramCompiler {
  public:
   /// A part has a plan for nominal sizes that compiles, and another that does not.
@@ -88,7 +116,7 @@ class ProgramCompiler {
                         "write one behind it, such as `stream j=128`, or leave the heading out");
     Forced forced;
     if (sections_.sectioned()) forced = forced_by(elaborate_for(out_.program, options_), sections_);
-    const bool one = forced.store.empty() && single();
+    bool one = forced.store.empty() && single();
     if (one && asks_for_one()) return std::move(out_);
     const auto begin = std::chrono::steady_clock::now();
     const Program elaborated = elaborate_for(out_.program, options_);
@@ -100,10 +128,14 @@ class ProgramCompiler {
       if (one) cut = axes_cut(out_.kernels.front(), plan_target(options_));
       out_.partition = partition(elaborated, forced, attempting, one ? Start::OneKernel : Start::Rules,
                                  sixteen_bits(), cut);
+      if (!sections_.kernels.empty() && !has_headings(out_.partition))
+        take_default(elaborated, attempting, one);
     } catch (const UserError& e) {
-      if (!sections_.fuse.empty()) throw refused_fusion(e);
-      give_up(e);
-      return std::move(out_);
+      if (!sections_.sectioned() || !take_default(elaborated, attempting, one)) {
+        if (!sections_.fuse.empty()) throw refused_fusion(e);
+        give_up(e);
+        return std::move(out_);
+      }
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     if (!one || !out_.partition.choices.empty()) out_.before.push_back({"partition", took.count()});
@@ -422,6 +454,45 @@ class ProgramCompiler {
     return clauses;
   }
 
+  /// Is there a kernel for every heading?
+  bool has_headings(const Partition& p) const {
+    return std::all_of(sections_.kernels.begin(), sections_.kernels.end(), [&](const auto& k) {
+      return std::any_of(p.parts.begin(), p.parts.end(),
+                         [&](const Part& part) { return same_names(k.names, part.stores); });
+    });
+  }
+  static bool same_names(const std::vector<ScheduleSections::Name>& written,
+                         const std::vector<Sym>& symbols) {
+    std::vector<std::string> given, names = names_of(symbols);
+    for (const auto& n : written) given.push_back(n.text);
+    std::sort(given.begin(), given.end());
+    std::sort(names.begin(), names.end());
+    return given == names;
+  }
+
+  /// Default kernels may store a part of a statement that no definition names. A schedule that names their kernels, and stores and fuses what they do, means them: `store` and
+  /// `fuse` alone may lead to others. False, with nothing changed, where it does not.
+  bool take_default(const Program& elaborated, const Attempting& attempting, bool& one) {
+    std::vector<Compilation> kernels = std::exchange(out_.kernels, {});
+    try {
+      const bool fits = single();
+      std::optional<std::vector<Sym>> cut;
+      if (fits) cut = axes_cut(out_.kernels.front(), plan_target(options_));
+      Partition p =
+          partition(elaborated, {}, attempting, fits ? Start::OneKernel : Start::Rules, sixteen_bits(), cut);
+      const StoredAndFused named = stored_and_fused(out_.program, p);
+      if (p.parts.size() > 1 && has_headings(p) && same_names(sections_.store, named.stored) &&
+          same_names(sections_.fuse, named.fused)) {
+        out_.partition = std::move(p);
+        one = fits;
+        return true;
+      }
+    } catch (const UserError&) {  // what was asked for is refused for its own reason
+    }
+    out_.kernels = std::move(kernels);
+    return false;
+  }
+
   std::vector<std::string> headings() const {
     std::vector<std::string> all;
     for (const Part& part : out_.partition.parts) all.push_back("`kernel " + part.name() + ":`");
@@ -444,24 +515,6 @@ class ProgramCompiler {
   std::optional<UserError> refusal_;
   std::optional<Attempts> known_;  ///< read where something is attempted or recalled
 };
-
-std::string stored_and_fused(const CompiledProgram& c) {
-  std::vector<Sym> stored;
-  for (const StoredArray& a : c.partition.arrays)
-    if (c.program.definition(a.definition)) stored.push_back(a.definition);
-  // What is stored as an operand has no name that `store` knows, and `fuse` of what it is made from would forbid it.
-  std::vector<Sym> of_operands;
-  for (const Part& part : c.partition.parts)
-    if (std::any_of(part.stores.begin(), part.stores.end(), [&](Sym s) { return !c.program.definition(s); }))
-      for (const Definition& d : part.program.definitions) of_operands.push_back(d.sym);
-  std::vector<Sym> fused;
-  for (Sym s : c.partition.fused)
-    if (c.program.definition(s) && !holds(of_operands, s)) fused.push_back(s);
-  std::string text;
-  if (!stored.empty()) text += fmt::format("store {}\n", fmt::join(names_of(stored), ", "));
-  if (!fused.empty()) text += fmt::format("fuse {}\n", fmt::join(names_of(fused), ", "));
-  return text;
-}
 
 }  // namespace
 
