@@ -12,6 +12,7 @@
 
 #include "tilewright/derive/expressions.h"
 #include "tilewright/derive/normal_form.h"
+#include "tilewright/program/compared.h"
 #include "tilewright/program/conditions.h"
 #include "tilewright/program/elaborate.h"
 
@@ -69,7 +70,8 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Program& p, Sym axis) : program_(p), axis_(axis), kept_(axis, bools(p)), names_(names_of(p)) {
+  Builder(const Program& p, Sym axis)
+      : program_(p), axis_(axis), real_(real_dtype(p)), kept_(axis, bools(p)), names_(names_of(p)) {
     cascade_.axis = axis;
   }
 
@@ -155,10 +157,10 @@ class Builder {
     if (e.args().empty() && !e.is(Op::Read)) return e;
     auto it = memo_.find(e.get());
     if (it != memo_.end()) return it->second;
-    Expr out = e.is(Op::Reduce) ? visit_reduction(e)
-               : e.is(Op::Read) ? visit_read(e)
-               : is_kept(e)     ? visit(e.arg(0))  // written so: it rounds nothing
-                                : with_args(e, visited(e));
+    Expr out = e.is(Op::Reduce)                    ? visit_reduction(e)
+               : e.is(Op::Read)                    ? visit_read(e)
+               : is_kept(e) && real_ != DType::f64 ? visit(e.arg(0))  // written so: it rounds nothing
+                                                   : with_args(e, visited(e));
     memo_.emplace(e.get(), out);
     return out;
   }
@@ -232,7 +234,7 @@ class Builder {
     }
     if (has_rank(e->reducer)) {
       const Expr moved = ranked(e->reducer, bound[0], body, e.arg(1));
-      return is_carried(moved) ? visit_ranked(moved, e) : visit(counted(moved));
+      return is_carried(moved) ? visit_ranked(moved, e) : visit(counted(moved, real_));
     }
     body = visit(body);
     if (contains(bound, axis_)) body = kept_(body);
@@ -378,6 +380,7 @@ class Builder {
 
   const Program& program_;
   Sym axis_;
+  DType real_;
   KeptSums kept_;
   Cascade cascade_;
   std::unordered_map<const Node*, Expr> memo_;

@@ -1,6 +1,7 @@
 // derive(): passes, points that must be introduced, states (docs/derivation.md).
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,7 @@ Derivation Deriver::run() {
   written_ = std::move(seen.written);
   names_ = names_of(program_);
   for (const Reduction& r : cascade.reductions) names_.push_back(r.result.name());
+  compared_ = compared_results(cascade);
   for (Reduction& r : cascade.reductions) place(r);
   for (CascadeOutput& o : cascade.outputs) o.value = with_guarded_scales(simplify(rescaled(o.value)));
   drop_unread(cascade.outputs);
@@ -66,6 +68,24 @@ Derivation Deriver::run() {
   mark_lag(d);
   describe(program_, d, notes_);
   return d;
+}
+
+std::set<Sym> Deriver::compared_results(const Cascade& cascade) {
+  std::set<Sym> found;
+  std::set<std::pair<Expr, bool>> seen;
+  const std::function<void(Expr, bool)> visit = [&](Expr e, bool inside) {
+    if (!seen.insert({e, inside}).second) return;
+    if (inside && e.is(Op::Read)) found.insert(e->sym);
+    if (e.is(Op::Lt) || e.is(Op::Le) || e.is(Op::Eq) || e.is(Op::Ne))
+      for (size_t k : {0, 1}) {
+        const auto n = e.arg(1 - k).number();
+        inside = inside || !n || (std::isfinite(*n) && !e.arg(k).is(Op::Read));
+      }
+    for (Expr a : e.args()) visit(a, inside);
+  };
+  for (const Reduction& r : cascade.reductions) visit(r.body, false), visit(r.present, false);
+  for (const CascadeOutput& o : cascade.outputs) visit(o.value, false);
+  return found;
 }
 
 int Deriver::pass_of(Sym result) const {
@@ -156,6 +176,7 @@ void Deriver::analyse(Reduction r, NormalForm& nf) {
   r.present = nf.settled(r.present);
   Work w;
   w.r = r;
+  w.compared = compared_.count(r.result) > 0;
   if (r.reducer == Reducer::Sum) {
     w.terms = nf.terms(is_true(r.present) ? r.body : simplify(select(r.present, r.body, 0)));
     size_t components = 0;

@@ -79,6 +79,7 @@ int Deriver::plain_extremum(Reducer reducer, Expr u, Expr present, int pass, Spa
   w.r.axes = axes_of(program_, axis_, {u, present});
   w.r.result = Sym::fresh({.name = unique_name("m", names_), .kind = SymbolKind::Tile});
   w.peeled = {read_own(w.r.result, w.r.axes), {{w.r.result, w.r.axes, reducer, u, present}}};
+  w.compared = true;
   work_.push_back(std::move(w));
   return int(work_.size()) - 1;
 }
@@ -134,7 +135,7 @@ std::pair<int, Expr> Deriver::known_maximum(const Term& t, int pass) const {
     if (w.r.reducer != Reducer::Max || w.r.pass != pass || !w.peeled.plain()) continue;
     const Leaf& leaf = w.peeled.leaves[0];
     Proportion p = proportion(t.u, leaf.c, axis_);
-    if (!p) continue;
+    if (!p || (w.compared && !is_exact(p))) continue;
     auto read_in = tensors_read(t.r);
     bool meant = std::find(read_in.begin(), read_in.end(), w.r.result) != read_in.end();
     if (!meant && leaf.present != t.present && !is_true(leaf.present)) continue;

@@ -15,6 +15,8 @@ class Deriver {
   Derivation run();
 
  private:
+  /// Results that are compared: not with infinities, nor by themselves with a number.
+  static std::set<Sym> compared_results(const Cascade& cascade);
   int pass_of(Sym result) const;
   Expr rescaled(Expr e) const;
   /// exp(−m)·s of a sum s held without that factor: 0 where s is, also where nothing was present and m is −inf.
@@ -70,6 +72,7 @@ class Deriver {
   std::vector<std::pair<Sym, Refusal>> refusals_;
   std::vector<Note> notes_;
   std::vector<std::string> names_;
+  std::set<Sym> compared_;
   bool moved_ = false;
 };
 

@@ -5,6 +5,8 @@
 #include <functional>
 #include <unordered_map>
 
+#include "tilewright/program/compared.h"
+
 namespace tilewright::derivation {
 
 Expr truth() { return Expr(1); }
@@ -202,6 +204,7 @@ Expr KeptSums::not_multiplied_out(Expr x) {
 Expr KeptSums::operator()(Expr x) {
   if (x.args().empty() || x.is(Op::Read) || x.is(Op::Reduce) || is_kept(x) || is_integer(x)) return x;
   if (auto it = known_.find(x); it != known_.end()) return it->second;
+  if (is_whole(x) && !kind(x).result) return known_[x] = x;
   std::vector<Expr> args;
   for (Expr a : x.args()) args.push_back((*this)(a));
   for (Expr& a : args)
@@ -228,6 +231,13 @@ Expr KeptSums::operator()(Expr x) {
   }
   known_[out] = out;
   return known_[x] = out;
+}
+
+bool is_exact(const Proportion& p) {
+  const std::vector<Sym> free = free_symbols(p.scale);
+  return p.offset.is_constant(0) && tensors_read(p.scale).empty() &&
+         std::all_of(free.begin(), free.end(),
+                     [](Sym s) { return s.kind() == SymbolKind::Size || s.kind() == SymbolKind::Param; });
 }
 
 Proportion proportion(Expr u, Expr v, Sym axis) {

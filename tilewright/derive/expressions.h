@@ -60,5 +60,7 @@ struct Proportion {
   explicit operator bool() const { return bool(scale); }
 };
 Proportion proportion(Expr u, Expr v, Sym axis);
+/// Is an extremum of v that of u with the factor taken off again, to the last bit? Of numbers, sizes and params alone, which tiles hold apart (tile/unscale.h), and no addend.
+bool is_exact(const Proportion& p);
 
 }  // namespace tilewright::derivation

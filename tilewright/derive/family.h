@@ -21,6 +21,8 @@ struct Work {
       anchor;     ///< for each term: the work whose maximum its exponential is held at, −1 without one
   Peeled peeled;  ///< other reducers
   Choice choice;  ///< in place of `peeled`, for a minimum that is chosen by an extremum
+  bool compared =
+      false;  ///< the result is compared, with the elements that it is the extremum of say: it is to be one of them to the last bit
   bool is_sum() const { return r.reducer == Reducer::Sum; }
 };
 

@@ -82,7 +82,8 @@ int FamilyBuilder::shift_point(const Shift& s, const Term& t) {
     const Leaf& leaf = w.peeled.leaves[0];
     const bool extremum = leaf.reducer == Reducer::Max || leaf.reducer == Reducer::Min;
     const bool seen = is_true(leaf.present) || leaf.present == t.present;
-    if (extremum && seen && proportion(s.u, leaf.c, axis_)) return point_of_extremum(q, s.u);
+    if (extremum && seen && (w.compared ? s.u == leaf.c : bool(proportion(s.u, leaf.c, axis_))))
+      return point_of_extremum(q, s.u);
   }
   Expr present = t.present;
   const std::vector<Sym> inner = along(s.u, t.inner);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tilewright/derive/family.h"
+#include "tilewright/program/compared.h"
 #include "tilewright/program/elaborate.h"
 
 namespace tilewright::derivation {
@@ -69,8 +70,10 @@ class Peeler {
     Kind kind = nf_.kind(e);
     if (moves(e)) return e;
     if (kind == Kind::Constant) return leaf(r, e, present);
+    if (kind == Kind::Mixed && is_whole(e))
+      throw Mixing{e, "a mixture of running and varying values is rounded as a whole"};
     const bool whole =
-        inside_ == Inside::Whole || is_kept(e);  // kept: a point of its own, as in exponentials
+        inside_ == Inside::Whole || is_whole(e);  // kept: a point of its own, as in exponentials
     if (kind == Kind::C && whole) return leaf(r, e, present);
     if (auto f = increasing(r, e, present)) return f;
     if (kind == Kind::C) return leaf(r, e, present);
@@ -244,7 +247,7 @@ class Increasing {
 
   Expr visit(Expr e) {
     const Kind kind = nf_.kind(e);
-    if (kind == Kind::C && (is_kept(e) || !e.is(Op::Mul))) return core(e);
+    if (kind == Kind::C && (is_whole(e) || !e.is(Op::Mul))) return core(e);
     switch (e.op()) {
       case Op::Add: {
         const auto [fixed, varying] = parts(e);

@@ -10,6 +10,7 @@
 #include "tilewright/emit/emit.h"
 #include "tilewright/map/cpu/nested.h"
 #include "tilewright/plan/unit_row.h"
+#include "tilewright/program/compared.h"
 #include "tilewright/program/elaborate.h"
 #include "tilewright/runtime/cuda.h"
 #include "tilewright/tile/statements.h"
@@ -321,7 +322,8 @@ std::vector<Sym> streams_of(const Program& elaborated) {
 }
 
 Program elaborate_for(const Program& p, const CompileOptions& o) {
-  return maps_to_gpu(o) ? with_counted_ranks(elaborate(p)) : elaborate(p);
+  const Program whole = with_compared_values_whole(elaborate(p));
+  return maps_to_gpu(o) ? with_counted_ranks(whole, real_dtype(p)) : whole;
 }
 
 Derivation derive_for(Program& elaborated, Sym stream, const CompileOptions& o) {

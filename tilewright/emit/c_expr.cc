@@ -184,6 +184,7 @@ CValue CPrinter::value(Expr e) {
 std::vector<std::string> CPrinter::take_declarations() {
   uses_.clear();
   named_.clear();
+  named_whole_.clear();
   next_ = 0;
   return std::exchange(declarations_, {});
 }
@@ -204,12 +205,19 @@ CValue CPrinter::declare(CValue v) {
 
 CValue CPrinter::print(Expr e) {
   if (closed(e)) return literal(e);
-  if (auto it = named_.find(e.get()); it != named_.end()) return it->second;
+  if (auto it = names().find(e.get()); it != names().end()) return it->second;
   CValue v = print_node(e);
   if (!share_.empty() && uses_[e.get()] > 1 && !v.is_name() && harmless(e)) {
     v = declare(std::move(v));
-    named_[e.get()] = v;
+    names()[e.get()] = v;
   }
+  return v;
+}
+
+CValue CPrinter::whole_value(Expr e) {
+  const bool outside = std::exchange(whole_, true);
+  CValue v = print_real(e);
+  whole_ = outside;
   return v;
 }
 
@@ -235,7 +243,8 @@ CValue CPrinter::print_node(Expr e) {
     case Op::Div: return product({a[0], pow(a[1], -1)}, false);
     case Op::Pow: return power(a[0], a[1]);
     case Op::Exp:
-      if (auto base2 = without_log2(a[0])) return function(Op::Exp2, *base2, print_real(*base2));
+      if (auto base2 = without_log2(a[0]))
+        return whole_result(function(Op::Exp2, *base2, print_real(*base2)));
       [[fallthrough]];
     case Op::Exp2:
     case Op::Log:
@@ -244,7 +253,7 @@ CValue CPrinter::print_node(Expr e) {
     case Op::Rsqrt:
     case Op::Tanh:
     case Op::Sigmoid:
-    case Op::Erf: return function(e.op(), a[0], print_real(a[0]));
+    case Op::Erf: return whole_result(function(e.op(), a[0], print_real(a[0])));
     case Op::Floor:
     case Op::Round: {
       CValue v = print(a[0]);
@@ -273,7 +282,10 @@ CValue CPrinter::print_node(Expr e) {
     }
     case Op::FloorDiv:
     case Op::Mod: return divide(e.op(), a[0], a[1]);
-    case Op::Cast: return cast_to(e->dtype, print(a[0]));
+    case Op::Cast:
+      return is_float(e->dtype) && bytes(e->dtype) * 8 >= dialect_.real_bits && !is_integer(a[0])
+                 ? whole_value(a[0])
+                 : cast_to(e->dtype, print(a[0]));
   }
   TW_CHECK(false, "unknown operator");
 }
@@ -300,7 +312,7 @@ CValue CPrinter::compare(Op op, CValue a, CValue b) {
 CValue CPrinter::comparison(Op op, Expr a, Expr b) {
   CValue va = print(a), vb = print(b);
   if (va.kind == CKind::Real || vb.kind == CKind::Real || !(a.is_constant(0) != b.is_constant(0)) ||
-      named_.count((a.is_constant(0) ? b : a).get()))
+      is_named(a.is_constant(0) ? b : a))
     return compare(op, std::move(va), std::move(vb));
   // 0 <= Σ positive − Σ negative reads Σ negative <= Σ positive.
   const Expr e = a.is_constant(0) ? b : a;

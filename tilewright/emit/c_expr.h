@@ -11,6 +11,8 @@
 //  - Floor division and remainder by literal powers of two are shifts and masks (right for negative numbers
 //  too); by positive
 //    divisors of nonnegative operands plain / and %; otherwise a function of the dialect.
+//  - Inside of a cast to the type in which reals are computed (a whole value, program/compared.h) each product is rounded before it is added: the compiler joins
+//  none with a sum, so that the same expression has the same value in every loop.
 //  - Comparisons of integers print their negative terms on the other side.
 //
 // "Lanes": a value may be a vector with one element for each lane. Arithmetic operators then apply element by
@@ -78,6 +80,8 @@ struct CDialect {
   std::map<std::pair<Op, CKind>, std::string> functions;
   /// Rounding a real to a dtype, value stays a real (integer dtypes: becomes an integer): "round_f16({0})".
   std::map<DType, std::string> casts;
+  /// Inside of whole values: the product of two reals, and the result of a function; empty: as elsewhere.
+  std::string whole_product, whole_result;
 
   /// `pattern` with {0}, {1} … replaced.
   static std::string apply(const std::string& pattern, const std::vector<std::string>& args);
@@ -149,10 +153,11 @@ class CPrinter {
   template <class F>
   auto unshared(F f) {
     auto share = std::exchange(share_, {});
-    auto named = std::exchange(named_, {});
+    auto named = std::exchange(named_, {}), named_whole = std::exchange(named_whole_, {});
     auto result = f();
     share_ = std::move(share);
     named_ = std::move(named);
+    named_whole_ = std::move(named_whole);
     return result;
   }
 
@@ -161,6 +166,7 @@ class CPrinter {
   virtual CValue product(const std::vector<Expr>& factors, bool negate);
   CValue call(Op op, CKind kind, std::vector<CValue> args);
   virtual CValue compare(Op op, CValue a, CValue b);
+  bool in_whole_value() const { return whole_; }
   bool closed(Expr e);  ///< free of symbols, reads and nested reductions
 
  private:
@@ -176,6 +182,12 @@ class CPrinter {
   CValue conditional(Expr e);
   CValue literal(Expr e);
   CValue declare(CValue v);
+  bool is_named(Expr e) const { return names().count(e.get()) > 0; }
+  std::map<const Node*, CValue>& names() { return whole_ ? named_whole_ : named_; }
+  const std::map<const Node*, CValue>& names() const { return whole_ ? named_whole_ : named_; }
+  CValue whole_value(Expr e);
+  CValue whole_product(const CValue& a, const CValue& b) const;
+  CValue whole_result(CValue v) const;
   void count_uses(Expr e);
 
   CDialect dialect_;
@@ -183,7 +195,8 @@ class CPrinter {
   int depth_ = 0;
   std::map<const Node*, bool> closed_;
   std::map<const Node*, int> uses_;
-  std::map<const Node*, CValue> named_;
+  std::map<const Node*, CValue> named_, named_whole_;  ///< temporaries; those inside of whole values
+  bool whole_ = false;
   std::vector<std::string> declarations_;
   int next_ = 0;
 };

@@ -21,7 +21,7 @@ CValue CPrinter::term(Expr e, bool& negative) {
     negative = !negative;
     e = e.arg(0);
   }
-  if (!e.is(Op::Mul) || named_.count(e.get())) return print(e);
+  if (!e.is(Op::Mul) || is_named(e)) return print(e);
   double coefficient = 1;
   for (Expr f : e.args())
     if (closed(f)) coefficient *= evaluate(f, {});
@@ -105,7 +105,7 @@ CValue CPrinter::product(const std::vector<Expr>& factors, bool negate) {
       coefficient *= evaluate(f, {});
       continue;
     }
-    if (f.is(Op::Pow) && !named_.count(f.get())) {
+    if (f.is(Op::Pow) && !is_named(f)) {
       const auto n = f.arg(1).rational();
       const bool rsqrt = n && *n == Rational(-1, 2) && dialect_.functions.count({Op::Rsqrt, CKind::Real});
       if (n && *n < Rational(0) && !rsqrt) {
@@ -125,6 +125,19 @@ CValue CPrinter::product(const std::vector<Expr>& factors, bool negate) {
   out.bits = integer ? dialect_.integer_bits : dialect_.real_bits;
   out.precedence = product_of_factors;
   bool negative = false;
+  if (whole_ && !integer && above.size() + (coefficient != 1 && coefficient != -1) > 1) {
+    // Each product by itself: no sum takes it in.
+    std::vector<CValue> all;
+    if (coefficient != 1 && coefficient != -1) all.push_back(as(CValue::number_of(coefficient, kind), kind));
+    for (auto& [f, v] : above)
+      all.push_back(v.kind == CKind::Integer && !v.literal ? real_of_integer(f, std::move(v))
+                                                           : as(std::move(v), kind));
+    CValue of = all[0];
+    for (size_t k = 1; k < all.size(); ++k) of = whole_product(of, all[k]);
+    if (coefficient == -1) of.text = "-" + of.text, of.precedence = unary;
+    above = {{Expr(), std::move(of)}};
+    coefficient = 1;
+  }
   if (coefficient == -1 && !above.empty()) negative = true;
   if ((coefficient != 1 && !negative) || above.empty())
     out.text = as(CValue::number_of(coefficient, kind), kind).text;
@@ -140,11 +153,27 @@ CValue CPrinter::product(const std::vector<Expr>& factors, bool negate) {
     std::string text;
     for (const CValue& v : below) {
       out.lanes = out.lanes || v.lanes;
-      text += (text.empty() ? "" : " * ") + wrap(v, unary);
+      text += (text.empty() ? "" : " * ") + wrap(v, unary);  // a divisor is no addend
     }
     out.text += " / " + (below.size() == 1 ? text : "(" + text + ")");
   }
   return out;
+}
+
+CValue CPrinter::whole_product(const CValue& a, const CValue& b) const {
+  CValue out = a;
+  out.lanes = a.lanes || b.lanes;
+  out.literal = false;
+  out.text = CDialect::apply(dialect_.whole_product, {wrap(a, unary), wrap(b, unary)});
+  out.precedence = primary;
+  return out;
+}
+
+CValue CPrinter::whole_result(CValue v) const {
+  if (!whole_ || dialect_.whole_result.empty()) return v;
+  v.text = CDialect::apply(dialect_.whole_result, {v.text});
+  v.precedence = primary;
+  return v;
 }
 
 CValue CPrinter::power(Expr base, Expr exponent) {
@@ -160,9 +189,13 @@ CValue CPrinter::power(Expr base, Expr exponent) {
     if (n->num() == 1) return v;
     if (!share_.empty() && !v.is_name() && harmless(base)) {
       v = declare(std::move(v));
-      named_[base.get()] = v;
+      names()[base.get()] = v;
     }
     CValue out = v;
+    if (whole_ && v.kind == CKind::Real) {
+      for (int64_t k = 1; k < n->num(); ++k) out = whole_product(out, v);
+      return out;
+    }
     for (int64_t k = 1; k < n->num(); ++k)
       out.text = (k == 1 ? wrap(v, unary) : out.text) + " * " + wrap(v, unary);
     out.precedence = product_of_factors;

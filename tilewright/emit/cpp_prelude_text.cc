@@ -36,6 +36,25 @@ static const vm iota = {$IOTA};
 static const vf iota_real = {$IOTA};
 //@ iota_long
 static const vl iota_long = {$IOTA};
+//@ v_whole
+// x, of which the compiler does not know what it is made: no product in it joins a sum.
+#if defined(__AVX512F__)
+#define IN_REGISTER "+v"
+#elif defined(__x86_64__)
+#define IN_REGISTER "+x"
+#elif defined(__aarch64__)
+#define IN_REGISTER "+w"
+#else
+#define IN_REGISTER "+m"
+#endif
+INLINE vf v_whole(vf x) {
+  asm("" : IN_REGISTER(x));
+  return x;
+}
+INLINE real v_whole(real x) {
+  asm("" : IN_REGISTER(x));
+  return x;
+}
 //@ ld
 INLINE vf ld(const real* p) { return *(const vf*)p; }
 //@ st

@@ -31,6 +31,8 @@ CDialect dialect_of(DType real) {
   d.functions[{Op::Select, CKind::Real}] = "select({0}, {1}, {2})";
   d.functions[{Op::Select, CKind::Integer}] = "select_int({0}, {1}, {2})";
   d.functions[{Op::Select, CKind::Boolean}] = "select_mask({0}, {1}, {2})";
+  d.whole_product = "v_whole({0} * {1})";
+  d.whole_result = "v_whole({0})";
   for (DType t : {DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2})
     d.casts[t] = fmt::format("round_{}({{0}})", name(t));
   for (DType t : {DType::i64, DType::i32, DType::i8}) d.casts[t] = fmt::format("to_{}({{0}})", name(t));

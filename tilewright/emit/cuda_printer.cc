@@ -46,6 +46,7 @@ CDialect make_dialect(int real_bits, int integer_bits, bool exact) {
     f[{Op::FloorDiv, kind}] = "tw_floor_div" + type + "({0}, {1})";
     f[{Op::Mod, kind}] = "tw_floor_mod" + type + "({0}, {1})";
   }
+  d.whole_product = wide ? "__dmul_rn({0}, {1})" : "__fmul_rn({0}, {1})";
   d.casts[DType::f16] = "tw_from_f16(tw_to_f16((float)({0})))";
   d.casts[DType::bf16] = "tw_from_bf16(tw_to_bf16((float)({0})))";
   d.casts[DType::f8e4m3] = "tw_from_f8e4m3(tw_to_f8e4m3((float)({0})))";
@@ -170,7 +171,7 @@ bool same_everywhere(Expr e) {
 /// f·j + a + b, where j = steps + rest is a position and a does not change with it: (f·steps + (f·rest + a)) + b. What is in the inner parentheses is formed once
 /// for all steps, so that the position costs one multiplication with addition.
 CValue CudaPrinter::sum(const std::vector<Expr>& terms) {
-  if (!k_.front_ || !k_.nest_ || dialect().real_bits != 32) return CPrinter::sum(terms);
+  if (!k_.front_ || !k_.nest_ || dialect().real_bits != 32 || in_whole_value()) return CPrinter::sum(terms);
   std::vector<Expr> all, same, other, factors;
   for (Expr t : terms) parts_of(Op::Add, t, all);
   std::optional<Unrolled> position;
@@ -223,7 +224,7 @@ bool CudaPrinter::evaluates_both(Expr yes, Expr no) const {
 }
 
 CValue CudaPrinter::product(const std::vector<Expr>& factors, bool negate) {
-  if (k_.tangents_ == CudaKernel::Tangents::Scaled) {
+  if (k_.tangents_ == CudaKernel::Tangents::Scaled && !in_whole_value()) {
     // Numbers and scalars scale the terms of the polynomial.
     std::vector<Expr> all, scale;
     for (Expr f : factors) parts_of(Op::Mul, f, all);

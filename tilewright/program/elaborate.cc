@@ -3,6 +3,7 @@
 #include <map>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/compared.h"
 #include "tilewright/program/conditions.h"
 #include "tilewright/program/presence.h"
 
@@ -192,10 +193,12 @@ class Inliner {
 
 Program elaborate(const Program& p) { return Elaborator(p).run(); }
 
-Expr counted(Expr e) {
+Expr counted(Expr e, std::optional<DType> real) {
   const RankedBody body = ranked_body(e);
   const Sym axis = e->bound[0];
-  const Expr value = body.value, present = body.present ? body.present : always(), wanted = e.arg(1);
+  Expr value = real ? whole(body.value, *real) : body.value;
+  if (real && value.is(Op::Read) && !is_integer(value)) value = cast(*real, value);  // of a definition
+  const Expr present = body.present ? body.present : always(), wanted = e.arg(1);
   Sym other = primed(axis);
   while (depends_on(value, other) || depends_on(present, other)) other = primed(other);
   const Substitution moved{{axis, Expr(other)}};
@@ -215,11 +218,11 @@ Expr counted(Expr e) {
   return reduce(Reducer::Sum, {axis}, select(chosen, Expr(axis) + 1, Expr(0))) - 1;
 }
 
-Program with_counted_ranks(Program p) {
+Program with_counted_ranks(Program p, std::optional<DType> real) {
   for (Definition& d : p.definitions)
     d.value = rewrite(d.value, [&](Expr e) {
       if (!e.is(Op::Reduce) || !has_rank(e->reducer)) return e;
-      const Expr out = counted(e);
+      const Expr out = counted(e, real);
       if (Span at = p.span_of(e)) p.spans.emplace(out, at);
       return out;
     });

@@ -1,6 +1,8 @@
 // From what is written to what is derived from: reducers expanded, absence made explicit, definitions
 // inlined.
 #pragma once
+#include <optional>
+
 #include "tilewright/program/program.h"
 
 namespace tilewright {
@@ -19,9 +21,10 @@ Program elaborate(const Program& p);
 
 /// A Topk or Argtopk of an elaborated program by counting: the element before which as many present elements stand as its rank says
 /// (larger ones, equal ones of smaller index, NaN before numbers). It takes the square of the axis' length.
-Expr counted(Expr ranked);
+/// `real`: the values that are compared are whole values of that dtype (compared.h).
+Expr counted(Expr ranked, std::optional<DType> real = {});
 /// Every Topk and Argtopk counted.
-Program with_counted_ranks(Program elaborated);
+Program with_counted_ranks(Program elaborated, std::optional<DType> real = {});
 
 /// Condition under which `e` is present (true constant when always). Reads of definitions look through to
 /// their values.

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/compared.h"
 #include "tilewright/tile/pass.h"
 #include "tilewright/tile/statements.h"
 #include "tilewright/tile/unscale.h"
@@ -185,7 +186,7 @@ class Builder {
   /// as 0: then x is −inf as well.
   Expr guarded(KernelBuilder& b, Expr value) {
     const Expr none = Expr::real(-__builtin_inf());
-    return rewrite(value, [&](Expr x) {
+    return outside_whole_values(value, [&](Expr x) {
       if (!x.is(Op::Select) || !x.arg(2).is_constant(0) || !x.arg(0).is(Op::Ne) || x.arg(0).arg(1) != none)
         return x;
       Expr e = x.arg(1);

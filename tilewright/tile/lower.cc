@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/compared.h"
 #include "tilewright/program/elaborate.h"
 #include "tilewright/tile/index_range.h"
 #include "tilewright/tile/statements.h"
@@ -63,7 +64,8 @@ KernelBuilder::KernelBuilder(const Program& p, const Derivation& d, const Plan& 
       frames_(1),
       machine_(
           out.scalars, [this](Expr e) { return axes_in(e); },
-          [this](const std::vector<Sym>& domain) { return stream_ && contains_axis(domain, stream_); }) {
+          [this](const std::vector<Sym>& domain) { return stream_ && contains_axis(domain, stream_); },
+          [this] { return real_; }) {
   k_.name = std::move(name);
   for (const Input& in : p.inputs)
     if (in.dtype == DType::f64) real_ = DType::f64;
@@ -289,6 +291,12 @@ Expr KernelBuilder::tiled_node(Expr e, Expr condition) {
     }
   } else {
     result = with_args(e, arguments());
+    // What a tile holds is rounded as a whole already.
+    const Expr x = is_whole(result) ? result.arg(0) : Expr();
+    if (x && x.is(Op::Read) && has_tile(k_, x->sym)) {
+      const DType t = k_.tile(x->sym).dtype;
+      if (is_float(t) && mantissa_bits(t) <= mantissa_bits(result->dtype)) result = x;
+    }
   }
   return memo_[key] = result;
 }
@@ -463,7 +471,7 @@ Expr KernelBuilder::binary_scale(Expr scale) {
 
 Expr KernelBuilder::with_known_exponentials(Expr e) {
   if (exponentials_.empty()) return e;
-  return rewrite(e, [&](Expr x) {
+  return outside_whole_values(e, [&](Expr x) {
     if (!x.is(Op::Exp)) return x;
     for (const auto& [exponent, tile] : exponentials_)
       if (simplify(x.arg(0) - exponent).is_constant(0)) return at(tile);

@@ -76,6 +76,8 @@ class KernelBuilder {
   Expr scalar(Expr e) { return machine_.scalar(e); }
   /// scale·log2 e: exp(scale·x) = exp2(x·binary_scale).
   Expr binary_scale(Expr scale);
+  /// A condition over tiles in which whole values (program/compared.h) are read from tiles of their own.
+  Expr condition(Expr present);
   /// Emits pieces in order. With `in_place`, pieces are maps that overwrite tiles that others read: they are
   /// ordered so that each reads old values.
   void emit(std::vector<Piece> pieces, bool in_place = false);
@@ -116,6 +118,9 @@ class KernelBuilder {
   Sym remember(size_t frame, Expr machine, Sym tile);
   Expr value(Expr machine, const std::vector<Sym>& domain, const std::set<Expr>& shared);
   Sym materialise(Expr machine, const std::set<Expr>& shared, const std::string& name = {});
+  /// A whole value (program/compared.h), in machine form, has a tile of its own wherever it is needed.
+  Sym whole_tile(Expr machine, const std::string& name = {});
+  Expr inside_whole(Expr e, const std::vector<Sym>& domain, DType dtype);
   void emit_piece(const Piece& piece, const std::set<Expr>& shared);
   Sym operand(Expr machine, DType dtype, const std::set<Expr>& shared);
   Sym rounded(Expr from, Expr v, DType dtype);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/compared.h"
 #include "tilewright/tile/statements.h"
 
 namespace tilewright {
@@ -164,12 +165,12 @@ Expr MachineForm::convert(Expr e) {
     result = scalar(e);
   } else {
     switch (e.op()) {
-      case Op::Cast:  // to f64 changes no value; what it keeps together is a node of its own from here on
-        if (e->dtype == DType::f64 && !is_integer(e.arg(0))) {
-          result = convert(e.arg(0));
-          break;
-        }
-        result = with_args(e, {convert(e.arg(0))});
+      case Op::Cast:
+        // Beside f32, to f64 changes no value; what it keeps together is a node of its own from here on.
+        if (is_whole(e))
+          result = e->dtype == DType::f64 && real_() != DType::f64 ? convert(e.arg(0)) : whole_value(e);
+        else
+          result = with_args(e, {convert(e.arg(0))});
         break;
       case Op::Mul: result = product(e); break;
       case Op::Add: result = sum(e.args()); break;
@@ -190,6 +191,21 @@ Expr MachineForm::convert(Expr e) {
   return done_[e] = result;
 }
 
+Expr MachineForm::whole_value(Expr e) {
+  std::map<Expr, Expr> done;
+  std::vector<Sym> domain = axes_of_(e);
+  bool whole = true;
+  const auto exchange = [&] {
+    std::swap(done, done_);
+    std::swap(domain, domain_);
+    std::swap(whole, whole_);
+  };
+  exchange();
+  const Expr value = convert(e.arg(0));
+  exchange();
+  return value.is(Op::Cast) && value->dtype == e->dtype ? value : cast(e->dtype, value);
+}
+
 Expr MachineForm::power(Expr base, Rational q) {
   Expr x = convert(base);
   if (q == Rational(1, 2)) return sqrt(x);
@@ -208,7 +224,8 @@ Expr MachineForm::product(Expr e) {
   Expr coefficient, row, row_under, over, under;
   // Where it is done seldom, a division by a number is done as one: it rounds once.
   auto divides = [&](Expr f) { return f.is(Op::Pow) && f.arg(1).is_constant(-1) && is_integer(f.arg(0)); };
-  const bool seldom = !often_(domain_);
+  const bool seldom = !whole_ && !often_(domain_);
+  const auto is_row = [&](Expr f) { return !whole_ && fewer_axes(f); };
   Expr divisor;
   for (Expr f : e.args()) {
     if (auto q = f.rational(); q && seldom && !q->is_integer()) {
@@ -220,10 +237,10 @@ Expr MachineForm::product(Expr e) {
       coefficient = multiply(coefficient, f);
     } else if (f.is(Op::Pow) && f.arg(1).rational() && f.arg(1).rational()->num() < 0 &&
                f.arg(1).rational()->is_integer()) {
-      Expr& side = fewer_axes(f) ? row_under : under;
+      Expr& side = is_row(f) ? row_under : under;
       side = multiply(side, power(f.arg(0), -*f.arg(1).rational()));
     } else {
-      Expr& side = fewer_axes(f) ? row : over;
+      Expr& side = is_row(f) ? row : over;
       side = multiply(side, convert(f));
     }
   }

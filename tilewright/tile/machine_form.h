@@ -17,6 +17,7 @@ namespace tilewright {
 ///  - else exp(Σ tᵢ) → exp2((Σ tᵢ)·log2 e) where some of the terms vary along fewer axes (they may be the maximum of the
 ///  others), and exp2(Σ (tᵢ·log2 e)), the factor folded into constants, where none does;
 ///  - j·r − i·r → (j − i)·r: differences of indices are taken as integers, which are exact;
+///  - what a cast makes a whole value (program/compared.h) in one form, whatever statement it stands in: products in order, no row taken apart;
 ///  - numbers folded to one constant for each product; real subexpressions of sizes and params alone → host
 ///  scalars.
 /// Integer and boolean expressions keep their form.
@@ -24,10 +25,10 @@ class MachineForm {
  public:
   /// `axes_of`: the axes of tiles along which an expression varies. New host scalars are added to `scalars`.
   /// `often`: is a statement over these axes run for each element of the stream? There a division by a number
-  /// is a product with its reciprocal.
+  /// is a product with its reciprocal. `real`: the dtype in which reals are computed.
   MachineForm(std::vector<HostScalar>& scalars, std::function<std::vector<Sym>(Expr)> axes_of,
-              std::function<bool(const std::vector<Sym>&)> often)
-      : scalars_(scalars), axes_of_(std::move(axes_of)), often_(std::move(often)) {}
+              std::function<bool(const std::vector<Sym>&)> often, std::function<DType()> real)
+      : scalars_(scalars), axes_of_(std::move(axes_of)), often_(std::move(often)), real_(std::move(real)) {}
 
   /// `domain`: axes that the statement ranges over.
   Expr operator()(Expr e, const std::vector<Sym>& domain);
@@ -41,11 +42,14 @@ class MachineForm {
   Expr power(Expr base, Rational q);
   Expr exponential(Expr a);
   bool fewer_axes(Expr e) const;
+  Expr whole_value(Expr e);
 
   std::vector<HostScalar>& scalars_;
   std::function<std::vector<Sym>(Expr)> axes_of_;
   std::function<bool(const std::vector<Sym>&)> often_;
+  std::function<DType()> real_;
   std::vector<Sym> domain_;
+  bool whole_ = false;  ///< inside of a whole value
   std::map<Expr, Expr> done_;
 };
 

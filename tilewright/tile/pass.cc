@@ -310,7 +310,7 @@ void PassBuilder::list(const Component& keys) {
   const Component& indices = s_.components[size_t(keys.beside)];
   if (b_.resident())
     for (const Component* c : {&keys, &indices}) b_.map(c->var, number(identity(c->combine)));
-  const Expr present = b_.tiled(keys.present);
+  const Expr present = b_.condition(b_.tiled(keys.present));
   const bool masked = !is_true(present);
   Expr key = b_.tiled(keys.lift, present);
   if (!key.is(Op::Read) && !key.args().empty()) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/program/compared.h"
 #include "tilewright/tile/lower.h"
 #include "tilewright/tile/statements.h"
 
@@ -39,13 +40,13 @@ std::set<Expr> KernelBuilder::shared_nodes(const std::vector<Expr>& roots) const
   while (true) {
     // Units are what becomes one statement: a root, or a node that was cut out.
     std::map<Expr, int> units;
-    std::vector<Expr> starts = roots;
+    std::vector<Expr> starts = roots;  // whole values are units by themselves
     starts.insert(starts.end(), cut.begin(), cut.end());
     for (size_t i = 0; i < starts.size(); ++i) {
       const bool definition = i >= roots.size();
       std::set<Expr> seen;
       std::function<void(Expr, bool)> visit = [&](Expr x, bool top) {
-        if (!(top && definition) && cut.count(x)) return;
+        if (is_whole(x) || (!(top && definition) && cut.count(x))) return;
         if (!seen.insert(x).second) return;
         if (!(top && definition)) ++units[x];
         if (x.is(Op::Read)) return;
@@ -56,7 +57,7 @@ std::set<Expr> KernelBuilder::shared_nodes(const std::vector<Expr>& roots) const
     std::set<Expr> found;
     std::set<Expr> walked;
     std::function<void(Expr, bool)> walk = [&](Expr x, bool top) {
-      if (!top && cut.count(x)) return;
+      if (is_whole(x) || (!top && cut.count(x))) return;
       if (!walked.insert(x).second) return;
       auto n = units.find(x);
       if (n != units.end() && n->second > 1 && worth(x) && !cut.count(x)) {
@@ -202,7 +203,7 @@ Sym KernelBuilder::operand(Expr machine, DType dtype, const std::set<Expr>& shar
     if (t.use == Tile::Use::Operand || t.dtype == dtype) return t.sym;
     return narrowed(machine, machine);
   }
-  if (dtype == real_ || known(machine) || shared.count(machine)) {
+  if (dtype == real_ || known(machine) || shared.count(machine) || is_whole(machine)) {
     Sym tile = known(machine) ? known(machine) : materialise(machine, shared);
     return dtype == real_ ? tile : narrowed(at(tile), at(tile));
   }
@@ -214,6 +215,7 @@ Sym KernelBuilder::operand(Expr machine, DType dtype, const std::set<Expr>& shar
 
 Expr KernelBuilder::value(Expr e, const std::vector<Sym>& domain, const std::set<Expr>& shared) {
   if (e.is(Op::Read) || e.args().empty()) return e;
+  if (is_whole(e)) return at(whole_tile(e));
   if (Sym tile = known(e)) return at(tile);
   if (!is_boolean(e) && !is_integer(e) && !tiles_read(k_, e).empty()) {
     if (shared.count(e) || axes_in(e).size() < domain.size()) return at(materialise(e, shared));
@@ -232,7 +234,42 @@ std::string KernelBuilder::name_for(Expr machine) const {
   return row ? "r" : "T";
 }
 
+/// Made in one form, so that it is the same number each time: what varies along fewer axes is a whole value too, and nothing is taken from other statements.
+Sym KernelBuilder::whole_tile(Expr e, const std::string& name) {
+  if (Sym tile = known(e)) return tile;
+  const size_t frame = frame_for(e), saved = std::exchange(current_, frame);
+  const std::vector<Sym> axes = axes_in(e);
+  const Expr value = cast(e->dtype, inside_whole(e.arg(0), axes, e->dtype));
+  const Sym tile = new_tile(name.empty() ? name_for(e) : name, axes, real_);
+  map(tile, value);
+  remember(frame, e, tile);
+  current_ = saved;
+  return tile;
+}
+
+Expr KernelBuilder::inside_whole(Expr e, const std::vector<Sym>& domain, DType dtype) {
+  if (e.is(Op::Read) || e.args().empty()) return e;
+  if (is_whole(e)) return at(whole_tile(e));
+  if (!is_boolean(e) && !is_integer(e) && !tiles_read(k_, e).empty() && axes_in(e).size() < domain.size())
+    return at(whole_tile(cast(dtype, e)));
+  std::vector<Expr> args;
+  for (Expr a : e.args()) args.push_back(inside_whole(a, domain, dtype));
+  return with_args(e, args);
+}
+
+Expr KernelBuilder::condition(Expr e) {
+  if (e.is(Op::Read) || e.args().empty()) return e;
+  if (is_whole(e)) {
+    const Expr m = machine(e, axes_in(e));
+    return is_whole(m) ? at(whole_tile(m)) : m;
+  }
+  std::vector<Expr> args;
+  for (Expr a : e.args()) args.push_back(condition(a));
+  return with_args(e, args);
+}
+
 Sym KernelBuilder::materialise(Expr machine, const std::set<Expr>& shared, const std::string& name) {
+  if (is_whole(machine)) return whole_tile(machine, name);
   const size_t frame = frame_for(machine), saved = std::exchange(current_, frame);
   std::vector<Sym> axes = axes_in(machine);
   std::vector<Expr> args;
@@ -296,6 +333,7 @@ void KernelBuilder::emit(std::vector<Piece> pieces, bool in_place) {
       x.value = machine(x.value, axes_union(k_.tile(x.tile).axes, x.axes));
       roots.push_back(x.value);
     }
+    if (x.present) x.present = condition(x.present);
   }
   const std::set<Expr> shared = shared_nodes(roots);
   for (const Piece& x : pieces) emit_piece(x, shared);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "tilewright/program/compared.h"
 #include "tilewright/program/failures.h"
 
 namespace tilewright::interpreter {
@@ -62,9 +64,11 @@ struct VectorProgram::Compiler {
     return i.dst;
   }
 
-  /// A product that goes into a sum: its last rounding is left out, as a fused multiply-add does.
+  bool whole = false;  ///< inside of a whole value (program/compared.h)
+
+  /// A product that goes into a sum: its last rounding is left out, as a fused multiply-add does, but not inside of whole values.
   int term(Expr e, int mask) {
-    if (!e.is(Op::Mul) || e.args().size() < 2 || wide) return value(e, mask);
+    if (whole || !e.is(Op::Mul) || e.args().size() < 2 || wide) return value(e, mask);
     int left =
         value(e.args().size() == 2 ? e.arg(0) : make(Op::Mul, {e.args().begin(), e.args().end() - 1}), mask);
     int right = value(e.args().back(), mask);
@@ -136,7 +140,9 @@ struct VectorProgram::Compiler {
       case Op::RangeSum: fail_check("no reduction inside an expression", __FILE__, __LINE__, to_string(e));
       case Op::Cast: {
         Instruction i;
+        const bool outside = std::exchange(whole, whole || is_whole(e));
         i.op = Op::Cast, i.dtype = e->dtype, i.a = value(e.arg(0), mask), i.source = e;
+        whole = outside;
         return emit(std::move(i), !is_float(e->dtype));
       }
       default: break;
