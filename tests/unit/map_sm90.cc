@@ -227,6 +227,33 @@ TEST(MapSm90, BoxesBeginAtMultiplesOfSixteenBytes) {
   for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
 }
 
+/// What instructions write into rings is signalled by each thread that wrote it, and released by each that read it; one of a warp speaks where the copy engine writes.
+TEST(MapSm90, ThreadsSignalWhatTheyCopy) {
+  const Compiled c = compile(
+      "axis b, i, p, v\naxis t = 16\naxis j = 16 * size(p)\naxis d = 64, e = 64\ninput Q[b, i, d] : f16\n"
+      "input K[v, t, d] : f16\ninput V[v, t, e] : f16\ninput page[b, p] : i64 range(0, size(v))\n"
+      "input len[b] : i64 range(1, size(j) + 1)\n"
+      "S[b, i, j] = sum[d](Q * K[page[b, j // 16], j % 16, d]) / sqrt(size(d))\n"
+      "C[b, i, j] = where(j < len[b], S, -inf)\n"
+      "O[b, i, e] = sum[j](softmax[j](C) * V[page[b, j // 16], j % 16, e])\noutput O : f16\n",
+      "group b=1, i=64; stream j=32; keep Q; stages 3; roles 1+1; guard speculative; grid persistent");
+  const MappedRun run(c, {{"b", 2}, {"i", 3}, {"p", 9}, {"v", 12}}, LayoutClass::Aligned);
+  const MappedKernel& k = run.mapped().kernels[0];
+  std::map<std::string, int> copied;  // arrivals on channels of what is copied by indices
+  for (const Role& role : k.roles)
+    for_each_op(role.body, [&](const MappedOp& o) {
+      auto* a = std::get_if<Arrive>(&o.node);
+      const std::string name = a ? k.channels[a->channel].name : "";
+      if (name != "K" && name != "V") return;
+      EXPECT_EQ(a->per, Scope::Thread) << name;
+      EXPECT_EQ(k.channels[a->channel].full_arrivals, 128) << name;
+      EXPECT_EQ(k.channels[a->channel].empty_arrivals, 128) << name;
+      ++copied[name];
+    });
+  EXPECT_EQ(copied.size(), 2u);
+  for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
+}
+
 TEST(MapSm90, VectorsBeginWhereTilesDo) {
   const std::string text =
       "axis r, j\ninput x[r, j] : bf16\ninput b[j] : f32\ny[r] = sum[j](relu(b - x) * x * b)\noutput y : "

@@ -18,7 +18,7 @@ constexpr int64_t step_of_parts =
     8;  // rows, columns and depth of f32 operands on tensor cores are whole multiples
 constexpr int64_t largest_box = 256;
 constexpr size_t most_map_dims = 5;
-constexpr int warps_of_group = 4, warp_threads = 32;
+constexpr int group_threads = 128, warp_threads = 32;
 
 Sym fresh(const std::string& name, SymbolKind kind) { return Sym::fresh({.name = name, .kind = kind}); }
 
@@ -213,7 +213,8 @@ void add_channel(Context& c, Staged& s, int slots, int full_arrivals) {
   channel.buffers = {s.tile->sym};
   channel.slots = slots;
   channel.full_arrivals = full_arrivals;
-  channel.empty_arrivals = warps_of_group * c.groups + (s.read_beside ? c.makers / warp_threads : 0);
+  channel.empty_arrivals = group_threads * c.groups + (s.read_beside ? c.makers : 0);
+  if (s.signals() == Scope::Warp) channel.empty_arrivals /= warp_threads;
   s.channel = int(c.out.channels.size());
   c.out.channels.push_back(channel);
 }
@@ -225,7 +226,7 @@ void allocate_staged(Context& c, Staged& s) {
     Buffer& b = add_local(c, s.tile->sym, s.tile->axes, s.tile->dtype, Layout::row_major(shape),
                           s.carried ? "made beside, from chunk to chunk" : "made beside");
     b.slots = s.loops.empty() ? 1 : std::max(2, s.tile->slots);
-    add_channel(c, s, b.slots, c.makers / warp_threads);
+    add_channel(c, s, b.slots, c.makers);
     return;
   }
   make_bulk(c, s);
@@ -240,7 +241,7 @@ void allocate_staged(Context& c, Staged& s) {
     return;
   }
   b.slots = s.loops.empty() ? 1 : std::max(1, s.tile->slots);
-  add_channel(c, s, b.slots, s.bulk ? int(s.pieces.size()) : warps_of_group);
+  add_channel(c, s, b.slots, s.bulk ? int(s.pieces.size()) : group_threads);
 }
 
 /// Tiles made in shared memory are contiguous as the widest tile they are made from, or along their last axis.
@@ -378,10 +379,10 @@ void check_registers(Context& c) {
   }
 }
 
-/// Signals that what the copies wrote is there; `grouped`: after a wait for them.
+/// Signals that what the thread's copies wrote is there, after a wait for those in groups.
 void arrive_copied(const Context& c, const Staged& s, const Position& at, Ops& out) {
   if (s.tensor_core) out.push_back({ProxyFence{}, {}});
-  out.push_back({Arrive{s.channel, true, c.use(s, at), Scope::Warp}, {}});
+  out.push_back({Arrive{s.channel, true, c.use(s, at), s.signals()}, {}});
 }
 
 /// Copies by instructions are signalled here, or, where they join a group, by what `grouped` lists.
@@ -404,7 +405,7 @@ void load_tile(Context& c, const Staged& s, const Position& at, std::vector<cons
     }
     return;
   }
-  // A slot may be written by other threads than before: each has waited for readers, and those for all warps that wrote it.
+  // A slot may be written by other threads than before: each has waited for readers, and those for all threads that wrote it.
   const bool units = in_units(c, s);
   out.push_back({Copy{units ? "copy.async" : "copy.plain", s.tile->sym, use, s.load->tensor, s.load->index,
                       c.frame(at), s.load->present},

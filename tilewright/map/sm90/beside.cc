@@ -267,7 +267,7 @@ void BodyBuilder::publish(const Staged& s, Expr use, const Position& at, Ops& ou
                        c_.frame(at),
                        {{s.tile->sym, use}}},
                  {}});
-  out.push_back({Arrive{s.channel, true, use, Scope::Warp}, {}});
+  out.push_back({Arrive{s.channel, true, use, s.signals()}, {}});
 }
 
 void BodyBuilder::make_tile(const Stmt& s, const Position& at, Ops& out) {
@@ -344,7 +344,7 @@ void BodyBuilder::make_tiles(const Body& body, const Position& at, Ops& out) {
   }
   release(needed, at, out);
   for (const Staged& r : c_.staged) {
-    if (own.count(r.tile->sym)) out.push_back({Arrive{r.channel, true, c_.use(r, at), Scope::Warp}, {}});
+    if (own.count(r.tile->sym)) out.push_back({Arrive{r.channel, true, c_.use(r, at), r.signals()}, {}});
     if (r.carried && at.loop == r.loops[0]) publish(r, simplify(c_.use(r, at) + 1), at, out);
   }
 }

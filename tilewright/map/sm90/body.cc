@@ -106,7 +106,7 @@ void BodyBuilder::wait(const std::set<Sym>& tiles, const Position& at, Ops& out)
 
 void BodyBuilder::release(const std::set<Sym>& tiles, const Position& at, Ops& out) {
   for (const Staged& s : c_.staged)
-    if (tiles.count(s.tile->sym)) out.push_back({Arrive{s.channel, false, c_.use(s, at), Scope::Warp}, {}});
+    if (tiles.count(s.tile->sym)) out.push_back({Arrive{s.channel, false, c_.use(s, at), s.signals()}, {}});
 }
 
 bool BodyBuilder::tensor_core(const Stmt& s) const {
