@@ -254,6 +254,19 @@ TEST(MapSm90, ThreadsSignalWhatTheyCopy) {
   for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "");
 }
 
+/// Query heads that share a key head are a piece of one dimension: a box of them ends in rows of the next key head, of which nobody reads what comes.
+TEST(MapSm90, RowsOfAPieceComeByTheCopyEngine) {
+  for (const auto& [rows, groups, maps] : {std::tuple{128, 2, 3}, {64, 1, 2}}) {
+    const Compiled c = compile_file(
+        "examples/dc_gqa.tw",
+        fmt::format("group b=1, k=1, g={}/64; stream j=32; keep Q; stages 2; roles 1+{}; guard speculative",
+                    rows, groups));
+    const MappedRun run(c, {{"b", 2}, {"k", 2}, {"g", 70}, {"j", 90}}, LayoutClass::Aligned);
+    EXPECT_EQ(int(run.mapped().kernels[0].tensor_maps.size()), maps);
+    for (const Adversary& a : adversaries) EXPECT_EQ(run.run(a), "") << rows;
+  }
+}
+
 TEST(MapSm90, VectorsBeginWhereTilesDo) {
   const std::string text =
       "axis r, j\ninput x[r, j] : bf16\ninput b[j] : f32\ny[r] = sum[j](relu(b - x) * x * b)\noutput y : "

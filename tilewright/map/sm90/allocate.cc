@@ -158,7 +158,9 @@ void make_bulk(Context& c, Staged& s) {
       dim.box = int(outer ? panel_columns : columns);
       dim.stride = Expr(1);
     } else if (has_outer) {
-      if (row_dim || pieces.size() != 1 || !steps_along(index, outer, tile.axes)) return;
+      // Behind the last row of a piece the box holds rows of the next one: nobody reads what comes of them. A block of one group may have few rows of its own.
+      const bool rows_alone = outer == c.row && c.groups > 1 && pieces.back() == outer;
+      if (row_dim || !(pieces.size() == 1 || rows_alone) || !steps_along(index, outer, tile.axes)) return;
       row_dim = map_dims.size();
       dim.box = int(rows);
     }
