@@ -63,5 +63,16 @@ TEST(GpuDefaults, GathersHaveAChunkOnItsWay) {
   EXPECT_NE(few("j // 16").find("stream j=128; split j=512; keep Q; stages 2"), std::string::npos);
 }
 
+/// A thread of one group lacks registers for 128 scores that a hyperbolic tangent makes.
+TEST(GpuDefaults, LongScoresOfFewRowsComeInShortChunks) {
+  const auto few = [](const char* file) {
+    const Compiled c = compile_file(file);
+    const std::vector<GuardedPlan> all = default_plans(c.program, c.derivation, Target::Cuda);
+    return std::pair(all[0].plan.chunk, all[0].plan.stages);
+  };
+  EXPECT_EQ(few("examples/dc_softcap.tw"), std::pair(int64_t(64), 3));
+  EXPECT_EQ(few("examples/dc_gqa.tw"), std::pair(int64_t(128), 2));
+}
+
 }  // namespace
 }  // namespace tilewright::testing::gpu_defaults_test

@@ -14,7 +14,7 @@
 //     (cut_for_warps); one where a sum of products of f32 arrays is all there is.
 //  8. Up to 64 rows of a stream with points (one query, or the query heads that share a key head), and of a product of 16-bit arrays, are one piece of one computing group, beside at most 128 columns.
 //     A longer stream is split, so that it is read by all multiprocessors, and blocks that run at once take the parts in turn (few_rows). Chunks are the longest that fit twice; three
-//     shorter ones where arrays say where elements lie, so that one is on its way while another is waited for.
+//     shorter ones where arrays say where elements lie, so that one is on its way while another is waited for, and where scores are made by long functions, for which registers are few.
 //  9. The guard is the laziest that the state allows: speculative, threshold, always.
 #include <algorithm>
 #include <functional>
@@ -411,7 +411,9 @@ std::vector<GuardedPlan> few_rows(DefaultStart start, Plan plan, const UnitTile&
   const std::vector<Definition>& all = start.program.definitions;
   const bool gathers =
       std::any_of(all.begin(), all.end(), [](const Definition& x) { return reads_at_read_indices(x.value); });
-  return in_parts(start, longer.chunk > plan.chunk && !gathers ? longer : plan);
+  // Scores of 128 keys, their rounded form and what long functions hold meanwhile are more than the registers of a thread.
+  const bool shorter = gathers || long_scores(start);
+  return in_parts(start, longer.chunk > plan.chunk && !shorter ? longer : plan);
 }
 
 /// Rules 2 to 7.

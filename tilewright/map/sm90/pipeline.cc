@@ -215,8 +215,8 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
     batch(last, end, both);
     both.push_back({WaitGroup{1}, {}});
     release(without(in_first, join(in_middle, in_last)), masked, both);
-    // Three groups have no registers left for masks.
-    const bool beside = c_.groups <= 2;
+    // Three groups have no registers left for masks, and two have none for them beside much element work.
+    const bool beside = c_.groups <= 2 && work < heavy_work;
     if (beside) statements(ahead, masked, nullptr, both);
     both.push_back({WaitGroup{0}, {}});
     release(in_last, end, both);
