@@ -69,7 +69,7 @@ struct Staged {
     int64_t bytes = 0, offset = 0;
   };
   std::vector<Piece> pieces;
-  /// Who signals that a slot is filled or free: each thread that wrote or read it by instructions, so that its own arrival orders what it did (decision 99); one
+  /// Who signals that a slot is filled or free: each thread that wrote or read it by instructions, so that its own arrival orders what it did (decision 86); one
   /// of a warp where the copy engine writes.
   Scope signals() const { return bulk ? Scope::Warp : Scope::Thread; }
 };
