@@ -55,7 +55,10 @@ TEST(Compared, NothingElse) {
   EXPECT_EQ(whole_ones(z, "o[i] = logsumexp[j](Z)"), Names{});
   EXPECT_EQ(whole_ones(z, "o[i] = sum[j](softmax[j](where(j <= i, Z, -inf)) * y)"), Names{});
   EXPECT_EQ(whole_ones(z, "o[i] = sum[j](where(Z > 0.5, Z, 0))"), Names{});
+  EXPECT_EQ(whole_ones(z, "P[i, j] = softmax[j](Z)\no[i] = -sum[j](where(P == 0, 0, P * log(P)))"), Names{})
+      << "a probability that is 0 is no score that is the largest";
   EXPECT_EQ(whole_ones(z, "m[i] = max[j](x)\no[i] = sum[j](where(Z > m, 1, 0))"), Names{});
+  EXPECT_EQ(whole_ones(z, "o[i] = argmax[j](Z + max[j](x))"), Names{}) << "the position of the largest Z";
   EXPECT_EQ(whole_ones("x", "o[i] = argmax[j](Z)"), Names{}) << "elements of an array are what they are";
 }
 

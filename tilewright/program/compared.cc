@@ -1,6 +1,7 @@
 #include "tilewright/program/compared.h"
 
 #include <algorithm>
+#include <compare>
 #include <functional>
 #include <map>
 #include <set>
@@ -70,7 +71,7 @@ class ComparedValues {
     const std::function<void(Expr)> visit = [&](Expr e) {
       if (!seen.insert(e).second) return;
       for (Expr a : e.args()) visit(a);
-      if (is_position(e)) add(e.arg(0));
+      if (is_position(e) && !is_shifted(e.arg(0), e->bound[0])) add(e.arg(0));
       if (is_comparison(e)) compare(e);
     };
     for (const Definition& d : program_.definitions) visit(d.value);
@@ -86,6 +87,39 @@ class ComparedValues {
   bool empty() const { return definitions_.empty() && written_.empty(); }
 
  private:
+  /// Does `e` hold a reduction over the axis, itself or through definitions?
+  bool runs(Expr e, Sym axis) const {
+    bool found = false;
+    std::set<Expr> seen;
+    const std::function<void(Expr)> visit = [&](Expr x) {
+      if (found || !seen.insert(x).second) return;
+      for (Sym s : x->bound) found = found || (x.is(Op::Reduce) && s.size() == axis.size());
+      if (x.is(Op::Read))
+        if (const Definition* d = program_.definition(x->sym)) visit(d->value);
+      for (Expr a : x.args()) visit(a);
+    };
+    visit(e);
+    return found;
+  }
+
+  /// Is it a·u + b of an element u and reductions a and b over the axis? The position of its extremum is that of u, which derivation compares in its place.
+  bool is_shifted(Expr e, Sym axis) const {
+    bool shifted = false;
+    const std::function<bool(Expr)> plain = [&](Expr x) -> bool {
+      if (!runs(x, axis)) return true;
+      if (x.is(Op::Read))
+        if (const Definition* d = program_.definition(x->sym)) return plain(d->value);
+      if (!x.is(Op::Add) && !x.is(Op::Sub) && !x.is(Op::Mul) && !x.is(Op::Div) && !x.is(Op::Neg))
+        return false;
+      return std::all_of(x.args().begin(), x.args().end(), [&](Expr a) {
+        const bool result = !depends_on(a, axis) && runs(a, axis);
+        shifted = shifted || result;
+        return result || plain(a);
+      });
+    };
+    return plain(e) && shifted;
+  }
+
   /// The values of `e` are to be whole. `own`: `e` is a definition's, which is made whole by itself.
   void add(Expr e, bool own = false) {
     each_value(e, [&](Expr x) {
@@ -98,11 +132,12 @@ class ComparedValues {
     });
   }
 
-  /// Where a value stands in a comparison: at which indices, and whether inside of an extremum.
+  /// Where a value stands in a comparison: on which side, whether inside of an extremum, and whether as a term of that side: two terms may be compared by their difference.
   struct Place {
     Expr value;
-    bool inside = false;
+    bool inside = false, term = false;
     int side = 0;
+    friend std::strong_ordering operator<=>(const Place&, const Place&) = default;
   };
 
   void compare(Expr e) {
@@ -113,8 +148,8 @@ class ComparedValues {
     while (true) {
       std::vector<Place> places;
       for (int k = 0; k < 2; ++k) {
-        std::set<std::pair<Expr, bool>> seen;
-        collect(sides[k], false, k, seen, places);
+        std::set<Place> seen;
+        collect({sides[k], false, true, k}, seen, places);
       }
       pair_up(places, found);
       // Later definitions are written out first: they may hold others as a whole.
@@ -134,24 +169,28 @@ class ComparedValues {
     }
   }
 
-  /// The real values that `e` is made of outside of conditions and of sums, elements of arrays left out.
-  void collect(Expr e, bool inside, int side, std::set<std::pair<Expr, bool>>& seen,
-               std::vector<Place>& places) const {
-    if (is_integer(e) || is_boolean(e) || e.number() || !seen.insert({e, inside}).second) return;
+  /// The real values that one is made of outside of conditions and of sums, elements of arrays left out.
+  void collect(const Place& x, std::set<Place>& seen, std::vector<Place>& places) const {
+    const Expr e = x.value;
+    if (is_integer(e) || is_boolean(e) || e.number() || !seen.insert(x).second) return;
     if (e.is(Op::Read)) {
-      if (program_.definition(e->sym)) places.push_back({e, inside, side});
+      if (program_.definition(e->sym)) places.push_back(x);
       return;
     }
     if (e.is(Op::Reduce) && !is_extremum(e)) return;
-    if (!e.args().empty() && !e.is(Op::Select) && !e.is(Op::Reduce)) places.push_back({e, inside, side});
-    for (Expr a : e.args()) collect(a, inside || is_extremum(e), side, seen, places);
+    if (!e.args().empty() && !e.is(Op::Select) && !e.is(Op::Reduce)) places.push_back(x);
+    const auto numbers = std::count_if(e.args().begin(), e.args().end(), [](Expr a) { return a.number(); });
+    const bool multiple = e.is(Op::Mul) && size_t(numbers) + 1 == e.args().size();
+    const bool terms = multiple || e.is(Op::Add) || e.is(Op::Sub) || e.is(Op::Neg) || e.is(Op::Select) ||
+                       e.is(Op::Max) || e.is(Op::Min) || e.is(Op::Cast) || is_extremum(e);
+    for (Expr a : e.args()) collect({a, x.inside || is_extremum(e), x.term && terms, x.side}, seen, places);
   }
 
   void pair_up(const std::vector<Place>& places, std::set<Sym>& found) {
     for (size_t a = 0; a < places.size(); ++a)
       for (size_t b = a + 1; b < places.size(); ++b) {
         const Place &x = places[a], &y = places[b];
-        if (x.inside && y.inside && x.side == y.side) continue;
+        if (x.side == y.side && ((x.inside && y.inside) || !x.term || !y.term)) continue;
         if (x.inside == y.inside && x.value == y.value) continue;
         const bool read = x.value.is(Op::Read);
         if (!x.inside && !y.inside && !read && x.side == y.side) continue;

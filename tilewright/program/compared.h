@@ -22,7 +22,7 @@ Expr whole(Expr e, DType real);
 Expr outside_whole_values(Expr e, const std::function<Expr(Expr)>& f);
 
 /// The elaborated program with whole values
-///  - in Argmax and Argmin,
+///  - in Argmax and Argmin, but of a·u + b with reductions a and b over the same axis, whose place is that of u,
 ///  - in Max, Min and Topk, and in what a comparison sets beside them, where both are made of the same definition or written alike,
 ///  - on both sides of a comparison of a definition, or of what is written alike, at different indices.
 /// Elsewhere the definitions and expressions concerned are the same whole values.

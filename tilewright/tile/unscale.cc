@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -47,10 +48,41 @@ Expr in_binary_units(Expr u) {
 bool is_comparison(Expr e) { return e.is(Op::Lt) || e.is(Op::Le) || e.is(Op::Eq) || e.is(Op::Ne); }
 bool is_infinite(Expr e) { return e.number() && std::isinf(*e.number()); }
 
+/// Points that are compared with something else than points, infinities and 0, such as the elements that they are an extremum of (an argmax): these are not
+/// rounded as what is held without its factor.
+std::set<Sym> compared_points(const Derivation& d) {
+  std::set<Sym> points, compared;
+  for (const Pass& pass : d.passes)
+    for (const Point& p : pass.state.points) points.insert({p.var, p.next});
+  const auto plain = [&](Expr side) {
+    return is_infinite(side) || side.is_constant(0) || (side.is(Op::Read) && points.count(side->sym) > 0);
+  };
+  const std::function<void(Expr)> visit = [&](Expr e) {
+    if (!e) return;
+    for (Expr a : e.args()) visit(a);
+    if (!is_comparison(e)) return;
+    for (size_t k = 0; k < 2; ++k)
+      if (!plain(e.arg(1 - k)))
+        each_read(e.arg(k), [&](Expr read) {
+          if (points.count(read->sym)) compared.insert(read->sym);
+        });
+  };
+  for (const Reduction& r : d.cascade.reductions) visit(r.body), visit(r.present);
+  for (const CascadeOutput& o : d.cascade.outputs) visit(o.value);
+  for (const Pass& pass : d.passes)
+    for (const Component& c : pass.state.components) {
+      visit(c.lift), visit(c.present);
+      for (const RepairTerm& t : c.repair) visit(t.factor);
+    }
+  for (Expr e : d.finish) visit(e);
+  return compared;
+}
+
 }  // namespace
 
 Derivation points_without_scale(const Program& elaborated, Derivation d) {
   std::map<Sym, Expr> scales;  // of ρ and ρ'
+  const std::set<Sym> compared = compared_points(d);
   for (Pass& pass : d.passes)
     for (Point& p : pass.state.points) {
       if (!p.exponential || p.kind == Point::Kind::Mean) continue;
@@ -58,7 +90,8 @@ Derivation points_without_scale(const Program& elaborated, Derivation d) {
       if (!scale.is_constant(1)) {
         p.u = simplify(u / scale);
         p.scale = scale;
-      } else if (const Expr binary = in_binary_units(u)) {
+      } else if (const Expr binary =
+                     compared.count(p.var) + compared.count(p.next) > 0 ? Expr() : in_binary_units(u)) {
         p.u = binary;
         p.scale = log(Expr(2));
       } else {

@@ -9,8 +9,8 @@ namespace tilewright {
 /// max(c·v) = c·max(v), so every value stays what it was. What it gains: v − ρ is exact for the largest element,
 /// however large it is, where c·v − c·ρ keeps the rounding of c·ρ (a row of scores near −1e30 would come out as
 /// NaN), and the extremum of a chunk needs no product. Where u is a sum whose addends have factors of their own, c is log 2, so that the exponential is 2 to the power of v − ρ
-/// without a product. Points that are compared with elements are extrema of
-/// whole values (program/compared.h), which have no factor to take off but that of exponentials.
+/// without a product. Points that are compared with elements keep
+/// their units, in which the elements are rounded.
 Derivation points_without_scale(const Program& elaborated, Derivation d);
 
 }  // namespace tilewright
