@@ -86,7 +86,7 @@ TEST(Theory, AttentionOfOneHead) {
   expect_equal(x.valid(g), Expr(2) * q * d);
   expect_equal(x.in_elements(x.form().compulsory), Expr(2) * q * d + Expr(2) * k * d);
   // The memory of a block holds 2 g_q d and the chunks, whose scores the paper leaves out.
-  const auto columns = maximands(peaks(x.tiles, x.m.symbols, false).both);
+  const auto columns = maximands(peaks(x.tiles, x.m.symbols, Memories::Together).both);
   ASSERT_TRUE(columns);
   bool found = false;
   for (const Laurent& column : *columns) {
@@ -95,6 +95,20 @@ TEST(Theory, AttentionOfOneHead) {
                       all->terms.at({{x.tile("q"), Rational(1)}, {d->sym, Rational(1)}}) == Rational(2));
   }
   EXPECT_TRUE(found);
+}
+
+TEST(Theory, PeaksThatAreAskedForAloneAreThoseOfAll) {
+  for (const char* schedule : {"group q=64; stream x=32; keep Q", "group q=128/64; stream x=64; stages 3"}) {
+    const Modelled x("attention", schedule);
+    const Peaks all = peaks(x.tiles, x.m.symbols), apart = peaks(x.tiles, x.m.symbols, Memories::Apart),
+                together = peaks(x.tiles, x.m.symbols, Memories::Together);
+    EXPECT_EQ(apart.shared, all.shared);
+    EXPECT_EQ(apart.registers, all.registers);
+    EXPECT_TRUE(apart.both.is_constant(0));
+    EXPECT_EQ(together.both, all.both);
+    EXPECT_TRUE(together.shared.is_constant(0) && together.registers.is_constant(0));
+    EXPECT_FALSE(all.both.is_constant(0));
+  }
 }
 
 TEST(Theory, HeadsThatShareKeysAndValues) {

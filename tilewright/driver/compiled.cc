@@ -9,7 +9,6 @@
 
 #include "tilewright/driver/attempts.h"
 #include "tilewright/driver/price.h"
-#include "tilewright/map/placement.h"
 #include "tilewright/search/plan_file.h"
 
 namespace tilewright {
@@ -168,7 +167,6 @@ class ProgramCompiler {
       try {
         Compilation c = analyse_part(part.program, part.stream, options_, clauses[k]);
         check_lowering(c, options_, clauses[k] == nullptr);
-        if (clauses[k] == nullptr) refuse_misplaced(c);
         out_.kernels.push_back(std::move(c));
       } catch (const UserError&) {
         if (!brief_ || clauses[k] != nullptr) throw;
@@ -374,18 +372,6 @@ class ProgramCompiler {
     }
   }
 
-  /// UserError where a kernel of a GPU would compute with what its threads do not hold.
-  void refuse_misplaced(const Compilation& c) const {
-    const Target target = options_.target == Target::InterpMapped ? options_.mapping : options_.target;
-    if (target != Target::Cuda) return;
-    for (const TileProgram& t : c.tiles) {
-      const std::vector<std::string> faults =
-          misplaced(lower_mapped(c, t, Target::Cuda, LayoutClass::Aligned));
-      if (!faults.empty())
-        throw UserError(Span{}, "threads do not hold what they would compute with: " + faults[0]);
-    }
-  }
-
   /// Streamed over the first axis that the compiler accepts; else what it says to the first.
   Attempt attempt(const Program& part) {
     Attempt result;
@@ -395,7 +381,6 @@ class ProgramCompiler {
       try {
         Compilation c = analyse_part(part, stream, options_, nullptr, brief_);
         check_lowering(c, options_, true);
-        refuse_misplaced(c);
         const int passes = static_cast<int>(c.derivation.passes.size());
         const Price price = price_of(c, plan_target(options_));
         std::vector<Sym> cut = axes_cut(c, plan_target(options_));

@@ -63,11 +63,6 @@ bool advance(std::vector<int64_t>& coords, const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-int64_t Swizzle::apply(int64_t offset) const {
-  if (bits == 0) return offset;
-  return offset ^ (((offset >> (base + shift)) & ((int64_t(1) << bits) - 1)) << base);
-}
-
 Layout::Layout(std::vector<int64_t> shape, std::vector<Digit> digits, Swizzle swizzle)
     : shape_(std::move(shape)), digits_(std::move(digits)), swizzle_(swizzle) {
   for (const Digit& d : digits_) {

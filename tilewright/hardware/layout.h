@@ -28,7 +28,9 @@ struct Digit {
 /// offset ^= ((offset >> (base + shift)) & (2^bits − 1)) << base. bits = 0: none. In elements.
 struct Swizzle {
   int bits = 0, base = 0, shift = 0;
-  int64_t apply(int64_t offset) const;
+  int64_t apply(int64_t offset) const {
+    return bits == 0 ? offset : offset ^ (((offset >> (base + shift)) & ((int64_t(1) << bits) - 1)) << base);
+  }
   friend bool operator==(const Swizzle&, const Swizzle&) = default;
 };
 

@@ -260,10 +260,14 @@ class PlacementCheck {
                                      .bytes = bytes(t.dtype),
                                      .owner = {},
                                      .offset = {}};
-      for (size_t i = 0; i < c.owner[x].size(); ++i) {
-        for (size_t j = 0; j < c.owner[y].size(); ++j) {
-          result.owner.push_back(t.space == Space::Registers ? c.owner[x][i] + c.owner[y][j] : -1);
-          result.offset.push_back(int32_t(t.layout.swizzle().apply(c.offset[x][i] + c.offset[y][j])));
+      const size_t rows = c.owner[x].size(), columns = c.owner[y].size();
+      const Swizzle swizzle = t.layout.swizzle();
+      result.owner.assign(rows * columns, -1);
+      result.offset.resize(rows * columns);
+      for (size_t i = 0, at = 0; i < rows; ++i) {
+        for (size_t j = 0; j < columns; ++j, ++at) {
+          if (t.space == Space::Registers) result.owner[at] = c.owner[x][i] + c.owner[y][j];
+          result.offset[at] = int32_t(swizzle.apply(c.offset[x][i] + c.offset[y][j]));
         }
       }
       return result;

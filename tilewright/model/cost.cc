@@ -448,40 +448,42 @@ Cost cost(const Program& p, const TileProgram& t, const TileSymbols& symbols, bo
   return c;
 }
 
-Peaks peaks(const TileProgram& t, const TileSymbols& symbols, bool apart) {
-  // A state has tiles of other sizes where it is merged.
+Peaks peaks(const TileProgram& t, const TileSymbols& symbols, Memories memories) {
   struct Columns {
-    std::set<Expr> sums;
     std::vector<Laurent> all;
+    void add(Laurent sum) {
+      if (std::find(all.begin(), all.end(), sum) == all.end()) all.push_back(std::move(sum));
+    }
   };
   Columns shared, registers, both;
   const Tiling tiling(t, &symbols, false);
   for (const TileKernel& k : t.kernels) {
     const Lifetime lifetime(k);
-    std::map<Sym, Expr> bytes_of_tile;
+    // A state has tiles of other sizes where it is merged.
+    std::map<Sym, Laurent> bytes_of_tile;
     for (const Tile& tile : k.tiles) {
-      Expr n = tiling.width(tile.dtype) * tiling.full_elements(k, tile.axes);
-      bytes_of_tile[tile.sym] = tile.slots == 1 ? n : Expr(tile.slots) * n;
+      const auto bytes =
+          laurent(Expr(tile.slots) * tiling.width(tile.dtype) * tiling.full_elements(k, tile.axes));
+      TW_CHECK(bytes, "the bytes of a tile are a polynomial of its sizes");
+      bytes_of_tile[tile.sym] = *bytes;
     }
     std::set<std::set<Sym>> columns;
     for_each_stmt(k.body, [&](const Stmt& s) { columns.insert(lifetime.during(s)); });
-    const auto add = [&](Columns& to, const std::set<Sym>& column, auto counts) {
-      Expr sum = 0;
-      for (Sym tile : column)
-        if (counts(k.tile(tile).level)) sum = sum + bytes_of_tile.at(tile);
-      if (!to.sums.insert(sum).second) return;
-      const auto polynomial = laurent(sum);
-      TW_CHECK(polynomial, "the bytes of tiles are a polynomial of their sizes");
-      to.all.push_back(*polynomial);
-    };
     for (const std::set<Sym>& column : columns) {
-      add(both, column, [](Level) { return true; });
-      if (!apart) continue;
-      add(shared, column, [](Level l) { return l == Level::Shared; });
-      add(registers, column, [](Level l) { return l != Level::Shared; });
+      const auto sum = [&](auto counts) {
+        Laurent bytes;
+        for (Sym tile : column)
+          if (counts(k.tile(tile).level))
+            for (const auto& [powers, coefficient] : bytes_of_tile.at(tile).terms)
+              bytes.add(powers, coefficient);
+        return bytes;
+      };
+      if (memories != Memories::Apart) both.add(sum([](Level) { return true; }));
+      if (memories == Memories::Together) continue;
+      shared.add(sum([](Level l) { return l == Level::Shared; }));
+      registers.add(sum([](Level l) { return l != Level::Shared; }));
     }
   }
-  if (!apart) return {0, 0, greatest(std::move(both.all))};
   return {greatest(std::move(shared.all)), greatest(std::move(registers.all)), greatest(std::move(both.all))};
 }
 

@@ -50,8 +50,9 @@ struct Peaks {
   Expr shared, registers;
   Expr both;  ///< together: M where a block has one memory
 };
-/// `both` alone where `apart` is false.
-Peaks peaks(const TileProgram& t, const TileSymbols& symbols, bool apart = true);
+/// Which of them are asked for; the others are 0.
+enum class Memories : uint8_t { Apart, Together, All };
+Peaks peaks(const TileProgram& t, const TileSymbols& symbols, Memories memories = Memories::All);
 
 /// What one loop visits, over all blocks.
 struct Visits {

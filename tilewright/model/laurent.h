@@ -20,6 +20,7 @@ struct Laurent {
   double value(const Bindings& values) const;  ///< every symbol must be bound
   bool depends(Sym s) const;
   void add(const Powers& powers, const Rational& coefficient);
+  friend bool operator==(const Laurent&, const Laurent&) = default;
 };
 
 /// `e` as such a sum; nullopt where it holds anything else (floors, maxima, sums over ranges).

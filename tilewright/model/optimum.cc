@@ -112,7 +112,7 @@ std::optional<TileProblem> tile_problem(const Program& p, const TileProgram& t, 
   const Cost c = transfers(p, t, symbols, true);
   const auto h = laurent(c.memory.loaded + c.memory.stored);
   if (!h) return none("transfers are no sum of products of powers");
-  const auto columns = maximands(peaks(t, symbols, false).both);
+  const auto columns = maximands(peaks(t, symbols, Memories::Together).both);
   if (!columns) return none("memory is no sum of products of powers");
   std::set<Sym> groups, streams;
   Substitution resident;

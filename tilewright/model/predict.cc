@@ -18,7 +18,10 @@ Model model_of(const Program& p, const TileProgram& t, Purpose purpose) {
   const bool of_cpu = purpose == Purpose::PriceOnCpu;
   m.exact = transfers(p, t, m.symbols, false, !of_cpu);
   m.smooth = transfers(p, t, m.symbols, true, !of_cpu);
-  const Peaks peak = peaks(t, m.symbols, !of_cpu);
+  const Peaks peak = peaks(t, m.symbols,
+                           of_cpu                          ? Memories::Together
+                           : purpose == Purpose::PriceOnGpu ? Memories::Apart
+                                                            : Memories::All);
   m.exact.peak_shared = m.smooth.peak_shared = peak.shared;
   m.exact.peak_registers = m.smooth.peak_registers = peak.registers;
   m.held = peak.both;
