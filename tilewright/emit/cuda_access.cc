@@ -155,6 +155,21 @@ void CudaKernel::copy(const Copy& o, Lines& out) {
   out.close();
 }
 
+void CudaKernel::element_coordinates(const Buffer& b, const std::vector<size_t>& order,
+                                     const std::string& number, int64_t total, const Nest& nest, Lines& out) {
+  int64_t step = 1;
+  for (size_t a : order) {
+    const int64_t extent = b.layout.shape()[a];
+    std::string value = quotient(number, step);
+    if (step * extent < total) value = remainder(value, extent);
+    out.line(fmt::format("const int {} = {};", names_.part(b.axes[a], "in"), value));
+    step *= extent;
+  }
+  for (const NestAxis& a : nest.axes)
+    out.line(fmt::format("const int {0} = {1};", names_.of(a.axis),
+                         join_sum({a.origin, names_.part(a.axis, "in")})));
+}
+
 void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
   const Buffer& b = buffer(o.buffer);
   const DType from = dtype_of(program_, mapped_, o.tensor);
@@ -178,17 +193,7 @@ void CudaKernel::copy_to_local(const Copy& o, Lines& out) {
   const std::string element_number = names_.fresh("element");
   out.open(
       fmt::format("for (int {0} = thread; {0} < {1}; {0} += {2})", element_number, total, role_->threads));
-  int64_t step = 1;
-  for (size_t a : order) {
-    const int64_t extent = b.layout.shape()[a];
-    std::string value = quotient(element_number, step);
-    if (step * extent < total) value = remainder(value, extent);
-    out.line(fmt::format("const int {} = {};", names_.part(b.axes[a], "in"), value));
-    step *= extent;
-  }
-  for (const NestAxis& a : nest.axes)
-    out.line(fmt::format("const int {0} = {1};", names_.of(a.axis),
-                         join_sum({a.origin, names_.part(a.axis, "in")})));
+  element_coordinates(b, order, element_number, total, nest, out);
   const std::string conditions = may_read(o, nest, 0, {});
   std::vector<std::string> local;
   for (Sym a : b.axes) local.push_back(names_.part(a, "in"));

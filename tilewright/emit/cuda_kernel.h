@@ -79,6 +79,9 @@ class CudaKernel {
   // cuda_access.cc: arrays
   void copy(const Copy& o, Lines& out);
   void copy_to_local(const Copy& o, Lines& out);
+  /// Of the element `number` of `total`, counted along axes of `b` in `order`, the fastest first: where it lies in the tile, and in the axes of `nest`.
+  void element_coordinates(const Buffer& b, const std::vector<size_t>& order, const std::string& number,
+                           int64_t total, const Nest& nest, Lines& out);
   void copy_to_registers(const Copy& o, Lines& out);
   void store(const StoreOut& o, Lines& out);
   void store_quads(const StoreOut& o, Lines& out);

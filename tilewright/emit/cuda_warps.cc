@@ -180,18 +180,10 @@ void CudaKernel::copy_in_group(const Copy& o, Lines& out) {
   out.line(fmt::format("const unsigned {} = local_at + {}{};", to, kernel_.local_offset(b.sym),
                        slot.empty() ? "" : fmt::format(" + {} * {}", slot, b.slot_bytes())));
   const auto coordinates_of = [&] {
-    int64_t step = 1;
-    for (size_t a = b.axes.size(); a-- > 0;) {
-      if (a == inner) continue;
-      const int64_t extent = b.layout.shape()[a];
-      std::string value = quotient(row, step);
-      if (step * extent < rows) value = remainder(value, extent);
-      out.line(fmt::format("const int {} = {};", names_.part(b.axes[a], "in"), value));
-      step *= extent;
-    }
-    for (const NestAxis& a : nest.axes)
-      out.line(fmt::format("const int {0} = {1};", names_.of(a.axis),
-                           join_sum({a.origin, names_.part(a.axis, "in")})));
+    std::vector<size_t> order;
+    for (size_t a = b.axes.size(); a-- > 0;)
+      if (a != inner) order.push_back(a);
+    element_coordinates(b, order, row, rows, nest, out);
   };
   const auto copy = [&](const std::string& conditions, const std::vector<Expr>& index) {
     // A literal size that is a multiple of a unit ends with one.

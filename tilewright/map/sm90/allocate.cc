@@ -331,11 +331,6 @@ void allocate_registers(Context& c) {
   }
 }
 
-/// Registers of a thread that a tile takes.
-int64_t words_of(const Context& c, const Tile& t) {
-  return (c.out.buffer(t.sym).layout.elements() * bytes(t.dtype) + 3) / 4;
-}
-
 /// The most registers of a thread that tiles take at once, behind each statement.
 int64_t live_words(const Context& c) {
   const Lifetime lifetime(c.kernel);
@@ -346,7 +341,7 @@ int64_t live_words(const Context& c) {
     int64_t words = 0;
     for (Sym tile : live) {
       const Tile& t = c.tile(tile);
-      if (t.level == Level::Registers) words += words_of(c, t);
+      if (t.level == Level::Registers) words += words_of_thread(c.out.buffer(t.sym));
     }
     most = std::max(most, words);
   });
@@ -360,7 +355,7 @@ void check_registers(Context& c) {
   std::vector<int64_t> temporaries;
   for (const Tile& t : c.kernel.tiles) {
     if (t.level != Level::Registers) continue;
-    const int64_t words = words_of(c, t);
+    const int64_t words = words_of_thread(c.out.buffer(t.sym));
     if (t.use == Tile::Use::State)
       states += words;
     else

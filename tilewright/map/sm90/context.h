@@ -195,6 +195,8 @@ void order_grid(Context& c);
 /// Registers of a thread of the computing role with so many groups, beside a loading group, and how many of them are for addresses, descriptors and loop counters.
 constexpr int64_t registers_of_thread(int groups) { return groups <= 2 ? 240 : groups == 3 ? 160 : 112; }
 constexpr int64_t registers_beside_tiles = 40;
+/// Registers of a thread that a tile takes.
+inline int64_t words_of_thread(const Buffer& b) { return (b.layout.elements() * bytes(b.dtype) + 3) / 4; }
 Role loading_role(Context& c);
 Role making_role(Context& c);
 Role computing_role(Context& c);

@@ -33,9 +33,6 @@ std::set<Sym> join(std::set<Sym> a, const std::set<Sym>& b) {
   return a;
 }
 
-/// Registers of a thread that a tile takes.
-int64_t words_of_thread(const Buffer& b) { return (b.layout.elements() * bytes(b.dtype) + 3) / 4; }
-
 /// Operations for each element in the statements' values, functions that are printed as many counted as ten.
 int64_t operations(Expr e) {
   if (!e || e.is(Op::Read) || e.is(Op::Symbol) || e.number()) return 0;
