@@ -166,7 +166,7 @@ class ProgramCompiler {
       }
       try {
         Compilation c = analyse_part(part.program, part.stream, options_, clauses[k]);
-        check_lowering(c, options_, clauses[k] == nullptr);
+        lowered(c, options_, clauses[k] == nullptr);
         out_.kernels.push_back(std::move(c));
       } catch (const UserError&) {
         if (!brief_ || clauses[k] != nullptr) throw;
@@ -180,6 +180,9 @@ class ProgramCompiler {
 
   /// Are the kernels of run() refused by a stage behind the plan?
   bool gave_up() const { return gave_up_; }
+
+  /// Did a stage behind the plan refuse a default plan, so that simpler ones may be accepted?
+  bool plan_refused() const { return plan_refused_; }
 
   /// Writes what was found out, once the kernels are proved.
   void write_kept() const {
@@ -270,7 +273,10 @@ class ProgramCompiler {
   bool sixteen_bits() const { return plan_target(options_) == Target::Cuda; }
 
   Attempt remembered(Attempts& known, const Program& part) {
-    if (auto answer = known.find(part)) return *answer;
+    if (auto answer = known.find(part)) {
+      plan_refused_ = plan_refused_ || answer->refusal;
+      return *answer;
+    }
     Attempt answer = attempt(part);
     known.add(part, answer);
     return answer;
@@ -300,7 +306,7 @@ class ProgramCompiler {
         o.schedule = blanked(sections_.kernels[0].clauses);
         c = analyse(out_.program, o);
       }
-      check_lowering(*c, o, o.schedule.empty() && plan_target(o) == Target::Cuda);
+      lowered(*c, o, o.schedule.empty() && plan_target(o) == Target::Cuda);
     } catch (const UserError& e) {
       refusal_ = e;
       if (c && !sections_.sectioned()) {
@@ -359,6 +365,16 @@ class ProgramCompiler {
     return text;
   }
 
+  /// check_lowering, noted where it refuses.
+  void lowered(Compilation& c, const CompileOptions& o, bool shrink) {
+    try {
+      check_lowering(c, o, shrink);
+    } catch (const UserError&) {
+      plan_refused_ = true;
+      throw;
+    }
+  }
+
   bool fits_by_default() const {
     CompileOptions o = options_;
     o.schedule.clear();
@@ -380,7 +396,7 @@ class ProgramCompiler {
     for (Sym stream : streams) {
       try {
         Compilation c = analyse_part(part, stream, options_, nullptr, brief_);
-        check_lowering(c, options_, true);
+        lowered(c, options_, true);
         const int passes = static_cast<int>(c.derivation.passes.size());
         const Price price = price_of(c, plan_target(options_));
         std::vector<Sym> cut = axes_cut(c, plan_target(options_));
@@ -492,7 +508,7 @@ class ProgramCompiler {
 
   const CompileOptions& options_;
   const bool brief_;
-  bool gave_up_ = false;
+  bool gave_up_ = false, plan_refused_ = false;
   ScheduleSections sections_;
   std::vector<Accepted> accepted_;
   CompiledProgram out_;
@@ -539,13 +555,20 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
         throw UserError(
             out.span, fmt::format("output `{}` is an input: no kernel makes it", in.sym.name()),
             fmt::format("define a copy and make it the output: {0}_out[axes] = {0}", in.sym.name()));
-  const auto compile = [&p](const CompileOptions& options, std::optional<CompiledProgram>& refused) {
+  bool plan_refused = false;
+  const auto compile = [&](const CompileOptions& options, std::optional<CompiledProgram>& refused) {
     ProgramCompiler compiler(p, options, true);
     std::optional<CompiledProgram> c;
     try {
-      c = compiler.run();
+      try {
+        c = compiler.run();
+      } catch (const UserError&) {
+        plan_refused = compiler.plan_refused();
+        throw;
+      }
       if (compiler.gave_up()) refused = std::move(c), c.reset();
     } catch (const ProgramCompiler::AcceptedInPart&) {
+      plan_refused = true;
       ProgramCompiler in_full(p, options, false);
       c = in_full.run();
       if (in_full.gave_up()) refused = std::move(c), c.reset();
@@ -555,7 +578,7 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
     compiler.write_kept();
     return c;
   };
-  // On a GPU a program that is refused with the plans that it would have by default runs with simpler ones.
+  // On a GPU a program whose default plans a stage behind them refuses runs with simpler ones.
   CompileOptions simple = o;
   simple.simpler = true;
   std::optional<CompiledProgram> refused, ignored;
@@ -566,7 +589,7 @@ CompiledProgram compile_program(const Program& p, const CompileOptions& given) {
     why = e;
   }
   const Target target = o.target == Target::InterpMapped ? o.mapping : o.target;
-  if (target == Target::Cuda &&
+  if (target == Target::Cuda && (refused || plan_refused) &&
       (o.schedule.empty() || split_schedule(o.schedule, o.schedule_name).sectioned())) {
     try {
       if (std::optional<CompiledProgram> c = compile(simple, ignored)) return std::move(*c);
