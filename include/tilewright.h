@@ -1,7 +1,7 @@
 /* The C interface of Tilewright: compile a program once, launch it on arrays.
  *
  * Every function that can fail returns NULL or a non-zero status: 2 the caller's mistake, 3 a fault of Tilewright; tw_last_error() then holds the
- * message (thread local). Arrays are described as in DLPack: data pointer, dtype name, shape and strides in elements (strides NULL: row-major).
+ * message (thread local), which names arguments as the Python module does (sizes={"j": N}: a tw_value). Arrays are described as in DLPack: data pointer, dtype name, shape and strides in elements (strides NULL: row-major).
  * On target "cuda" data are device pointers and the launch is asynchronous on `stream` (a CUstream, NULL: the default stream). */
 #ifndef TILEWRIGHT_H
 #define TILEWRIGHT_H
@@ -40,7 +40,7 @@ TW_API tw_kernel* tw_compile(const char* source, const char* target, const char*
 /* Runs; `arrays` holds every input and output. */
 TW_API int tw_run(tw_kernel* kernel, const tw_array* arrays, int32_t n_arrays, const tw_value* values,
                   int32_t n_values, void* stream);
-/* JSON with inputs, outputs and plans, each with the kernel that it belongs to (a program may take several, which run
+/* JSON with inputs, outputs, axes, params and plans, each with the kernel that it belongs to (a program may take several, which run
  * one after another). Valid until the kernel is freed. */
 TW_API const char* tw_describe(tw_kernel* kernel);
 TW_API void tw_free(tw_kernel* kernel);

@@ -8,6 +8,7 @@ repository's build folder, or where the loader looks.
 """
 
 import ctypes
+import difflib
 import json
 import os
 import pathlib
@@ -131,6 +132,13 @@ def _describe(name, x, on_gpu, is_output):
     return _DTYPES[dtype], x.ctypes.data, x.shape, tuple(s // x.itemsize for s in x.strides)
 
 
+class _Prepared:
+    """Arguments packed for C; holds on to the arrays."""
+
+    def __init__(self, kernel, arrays, values, keep):
+        self.kernel, self.arrays, self.values, self.keep = kernel, arrays, values, keep
+
+
 class Kernel:
     """A compiled program. Calling it runs it on named arrays; on CUDA it returns at once, on PyTorch's current stream."""
 
@@ -149,8 +157,30 @@ class Kernel:
         self.info = json.loads(lib.tw_describe(self._handle).decode())
         self._outputs = {o["name"] for o in self.info["outputs"]}
 
+    def _values(self, argument, given):
+        """What `sizes` or `params` holds: names of axes or of params, each with its number."""
+        kind = argument[:-1]
+        own, other = (self.info["axes"], self.info["params"]) if kind == "size" else (self.info["params"], self.info["axes"])
+        what, of_other = ("axis", "params") if kind == "size" else ("param", "sizes")
+        if given is None:
+            return []
+        if not hasattr(given, "items"):
+            raise TypeError(f"Kernel: {argument} is a {type(given).__name__}: pass a dict of names and numbers; arrays are passed by name, such as x=x")
+        for name, value in given.items():
+            if not isinstance(name, str):
+                raise TypeError(f"Kernel: {argument} names {name!r}, which is a {type(name).__name__}: names are str")
+            if name in own:
+                continue
+            if name in other:
+                _refuse(f"{argument} names `{name}`, which is {'a param' if kind == 'size' else 'an axis'}", f"pass {of_other}={{\"{name}\": {value}}}")
+            near = difflib.get_close_matches(name, own, 1)
+            _refuse(f"{argument} names `{name}`: the program has no {what} of that name",
+                    f"did you mean `{near[0]}`?" if near else f"{argument} are of {', '.join(own)}" if own else f"leave {argument} out: the program has no {what}")
+        return [(_encode(name, f"the name of a {kind}"), _number(name, value, kind)) for name, value in given.items()]
+
     def prepare(self, sizes=None, params=None, **arrays):
         """Packs the arguments once; `run` with the result launches without the cost of packing."""
+        values = self._values("sizes", sizes) + self._values("params", params)
         keep = []
         packed = (_Array * len(arrays))()
         for slot, (name, x) in zip(packed, arrays.items()):
@@ -159,18 +189,21 @@ class Kernel:
             slot.shape = (ctypes.c_int64 * len(shape))(*shape)
             slot.strides = (ctypes.c_int64 * len(shape))(*strides)
             keep.append(x)
-        values = [(kind, n, v) for kind, given in (("size", sizes), ("param", params)) for n, v in (given or {}).items()]
-        packed_values = (_Value * len(values))(*[(_encode(n, f"the name of a {kind}"), _number(n, v, kind)) for kind, n, v in values])
-        return packed, len(arrays), packed_values, len(values), keep
+        return _Prepared(self, packed, (_Value * len(values))(*values), keep)
 
     def run(self, prepared, stream=None):
+        if not isinstance(prepared, _Prepared):
+            raise TypeError(f"Kernel.run: prepared is a {type(prepared).__name__}: pass what kernel.prepare(x=x, ...) returned, or call the kernel itself")
+        if prepared.kernel is not self:
+            _refuse("Kernel.run: the arguments were prepared by another kernel", "pass what `prepare` of this kernel returned")
+        if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+            raise TypeError(f"Kernel.run: stream is a {type(stream).__name__}: pass the number of a CUDA stream, such as torch.cuda.Stream().cuda_stream")
         if stream is None and self.target == "cuda":
             import torch
 
             stream = torch.cuda.current_stream().cuda_stream
-        packed, n, values, n_values, _ = prepared
         lib = _library()
-        status = lib.tw_run(self._handle, packed, n, values, n_values, stream or None)
+        status = lib.tw_run(self._handle, prepared.arrays, len(prepared.arrays), prepared.values, len(prepared.values), stream or None)
         if status:
             raise TilewrightError(lib.tw_last_error().decode(), status)
 

@@ -146,7 +146,9 @@ TEST_F(BadInput, SchedulesThatDoNotFit) {
                                 "group r=64; resident j=4096"});
   EXPECT_EQ(gpu.status, 2);
   EXPECT_EQ(gpu.err,
-            "error: kernel rows needs about 2216 registers a thread (128 of them states), there are 255\n"
+            "<schedule>:1:1: error: kernel rows needs about 2216 registers a thread (128 of them states), "
+            "there are 255\n"
+            "  group r=64; resident j=4096\n  ^~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
             "  help: use more computing groups (roles), smaller pieces or smaller blocks\n");
   const CommandResult cpu =
       tw({"run", "rows.tw", "--size", "r=2,j=65", "--schedule", "group r=4096; resident j=4096"});
@@ -154,8 +156,12 @@ TEST_F(BadInput, SchedulesThatDoNotFit) {
   // What a task has is a property of the machine.
   const std::string has = std::to_string(
       int64_t(number_in_json(tw({"hardware", "--json"}).out, "/targets/0/local_bytes") / 1024));
-  EXPECT_EQ(cpu.err, "error: the tiles of `rows` need 65600 KiB of task-local memory, and a task has " + has +
-                         " KiB\n  help: use smaller blocks or chunks, or stream the axis that is resident\n");
+  EXPECT_EQ(
+      cpu.err,
+      "<schedule>:1:1: error: the tiles of `rows` need 65600 KiB of task-local memory, and a task has " +
+          has +
+          " KiB\n  group r=4096; resident j=4096\n  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n  help: use smaller "
+          "blocks or chunks, or stream the axis that is resident\n");
 }
 
 TEST_F(BadInput, NoCompiler) {

@@ -143,7 +143,7 @@ TEST(DriverErrors, Schedules) {
   EXPECT_EQ(
       refusal(lengths, o),
       "<schedule>:1:10: error: unexpected character `ü` in a schedule\n  stream j=ü\n           ^\n  help: a "
-      "schedule holds words, numbers and `; = , / +`\n");
+      "schedule holds words, numbers and `; = , / + : <=`\n");
   o.schedule = "resident j=64";  // a default's split is not meant
   EXPECT_EQ(
       print(

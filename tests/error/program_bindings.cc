@@ -171,7 +171,7 @@ t.tw:3:1: error: input `B` is missing
 t.tw:2:1: error: param `cap` has no value
   param cap : f32
   ^~~~~~~~~~~~~~~
-  help: give one: --param cap=NUMBER
+  help: give one: --param cap=N
 )");
 }
 

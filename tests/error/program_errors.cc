@@ -962,7 +962,7 @@ t.tw:1:9: error: --size j=4: axis `j` is declared by the sizes of others, 2 * si
 t.tw:1:33: error: --size e=9: axis `e` is 4 by its declaration e = size(d) with d = 4
   axis i, j = 2 * size(i), d = 4, e = size(d)
                                   ^
-  help: replace the sizes that it follows from, or leave --size e out
+  help: replace the sizes that it follows from, or leave --size e=9 out
 
 )");
 }
@@ -1044,6 +1044,50 @@ t.tw:3:15: error: no reducer is called `x`
   y[i] = sum[j](x[i, j](2))
                 ^
   help: a product needs `*`; reducers are sum, max, min, prod, any, all, argmax, argmin, mean, var, softmax, logsumexp, topk, argtopk
+
+)");
+}
+
+TEST(ProgramErrors, ValuesThatAreMissingInsideOfBrackets) {
+  EXPECT_EQ("\n" + messages(R"(axis i
+input x[i] : f32 range()
+input u[i] : f32 range(0,)
+input v[i] : f32 range(0)
+y[i] = max(x,)
+z[i] = (x + )
+w[i] = x)
+output y
+)"),
+            R"(
+t.tw:2:24: error: expected the lower end of a range, found `)`
+  input x[i] : f32 range()
+                         ^
+  help: a range reads range(lo, hi), hi excluded
+
+t.tw:3:26: error: expected the upper end of a range, found `)`
+  input u[i] : f32 range(0,)
+                           ^
+  help: a range reads range(lo, hi), hi excluded
+
+t.tw:4:25: error: expected `,`, found `)`
+  input v[i] : f32 range(0)
+                          ^
+  help: a range reads range(lo, hi), hi excluded
+
+t.tw:5:14: error: expected a value, found `)`
+  y[i] = max(x,)
+               ^
+  help: write a value behind `,`
+
+t.tw:6:13: error: expected a value, found `)`
+  z[i] = (x + )
+              ^
+  help: write a value behind `+`
+
+t.tw:7:9: error: expected the end of the line, found `)`
+  w[i] = x)
+          ^
+  help: no bracket is open that it could close
 
 )");
 }

@@ -120,13 +120,57 @@ TEST_F(Python, SaysWhatIsWrongWithNumbers) {
       "  help: pass one number\n");
   EXPECT_EQ(said("params={'n': '2'}"), "TypeError: param `n` is a str: pass a number\n");
   EXPECT_EQ(said("params={'n': 2}, sizes={'n': 3}"),
-            "TilewrightError: error: value `n` is given twice\n  help: give it once\n");
+            "TilewrightError: error: sizes names `n`, which is a param\n  help: pass params={\"n\": 3}\n");
+  EXPECT_EQ(said("params={'j': 2}"),
+            "TilewrightError: error: params names `j`, which is an axis\n  help: pass sizes={\"j\": 2}\n");
+  EXPECT_EQ(said("params={'n': 2}, sizes={'q': 1}"),
+            "TilewrightError: error: sizes names `q`: the program has no axis of that name\n  help: sizes "
+            "are of j\n");
+  EXPECT_EQ(said("params={'nn': 2}"),
+            "TilewrightError: error: params names `nn`: the program has no param of that name\n"
+            "  help: did you mean `n`?\n");
+  EXPECT_EQ(
+      said("params=3"),
+      "TypeError: Kernel: params is a int: pass a dict of names and numbers; arrays are passed by name, "
+      "such as x=x\n");
+  EXPECT_EQ(said("sizes={1: 2}"), "TypeError: Kernel: sizes names 1, which is a int: names are str\n");
   EXPECT_EQ(said("params={'n': 2}, sizes={'j': 2.5}"),
             "TilewrightError: error: the size 2.5 of axis `j` is not an integer from 0 to 2^53\n"
             "  help: give the number of its elements\n");
   EXPECT_EQ(said("params={'n': 2}, sizes={'j': float('nan')}"),
             "TilewrightError: error: the size nan of axis `j` is not an integer from 0 to 2^53\n"
             "  help: give the number of its elements\n");
+}
+
+TEST_F(Python, SaysWhatIsWrongWithWhatIsPrepared) {
+  EXPECT_EQ(
+      run("print(message(lambda: kernel.run(3)))"),
+      "TypeError: Kernel.run: prepared is a int: pass what kernel.prepare(x=x, ...) returned, or call the "
+      "kernel itself\n");
+  EXPECT_EQ(
+      run("other = tilewright.Kernel('axis r\\ninput x[r] : f32\\ny[r] = x\\noutput y', target='interp')\n"
+          "print(message(lambda: other.run(kernel.prepare(x=x, P=P))))"),
+      "TilewrightError: error: Kernel.run: the arguments were prepared by another kernel\n"
+      "  help: pass what `prepare` of this kernel returned\n");
+  EXPECT_EQ(run("print(message(lambda: kernel.run(kernel.prepare(x=x, P=P), stream='s')))"),
+            "TypeError: Kernel.run: stream is a str: pass the number of a CUDA stream, such as "
+            "torch.cuda.Stream().cuda_stream\n");
+}
+
+TEST_F(Python, AdvisesArgumentsOfPython) {
+  EXPECT_EQ(run("wide = tilewright.Kernel('axis i\\naxis j\\nparam c : f32\\ninput x[i] : f32\\n'\n"
+                "    'y[i] = sum[j](x * c)\\noutput y', target='interp')\n"
+                "v, y = x[0].copy(), np.empty(3, np.float32)\n"
+                "for more in ({}, {'sizes': {'j': 3}}, {'sizes': {'j': 3}, 'params': {'c': 2}}):\n"
+                "    print(message(lambda: wide(x=v, y=y, **more)).split('help: ')[-1])\n"
+                "print(message(lambda: wide(x=v.astype(np.float16), y=y, sizes={'j': 3}, "
+                "params={'c': 2})).split('help: ')[-1])\n"
+                "print(message(lambda: tilewright.Kernel('axis d\\ninput x[d] : f32\\ny[d] = x\\noutput y', "
+                "overrides='d=8')))\n"),
+            "give it: sizes={\"j\": N}\ngive one: params={\"c\": N}\nno error\n"
+            "convert it, or compile with overrides=\"x=f16\"\n"
+            "TilewrightError: <program>:1:6: error: overrides=\"d=8\": axis `d` declares no size to replace\n"
+            "  axis d\n       ^\n  help: leave it out: the size comes with the arrays\n");
 }
 
 }  // namespace

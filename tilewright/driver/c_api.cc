@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tilewright/driver/compiled.h"
+#include "tilewright/support/advice.h"
 
 using namespace tilewright;
 
@@ -27,6 +28,7 @@ thread_local std::string last_error;
 /// Runs f; on an exception stores its message and returns its status (2: the caller's mistake, 3: a fault of ours).
 template <class F>
 int guarded(const F& f) {
+  const advice::InPython in_python;
   try {
     f();
     last_error.clear();
@@ -121,6 +123,10 @@ std::string describe(const Kernel& k) {
         {{"name", in.sym.name()}, {"dtype", name(in.dtype)}, {"dims", axis_names(in.dims)}});
   for (const Output& o : p.outputs)
     j["outputs"].push_back({{"name", o.sym.name()}, {"dtype", name(o.dtype)}, {"dims", axis_names(o.dims)}});
+  j["axes"] = nlohmann::json::array();
+  for (const Axis& a : p.axes) j["axes"].push_back(a.name());
+  j["params"] = nlohmann::json::array();
+  for (const Param& x : p.params) j["params"].push_back(x.sym.name());
   const CompiledProgram& c = k.compiled();
   for (size_t n = 0; n < c.kernels.size(); ++n)
     for (const GuardedPlan& g : c.kernels[n].plans) {

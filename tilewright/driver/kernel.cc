@@ -9,6 +9,7 @@
 #include "tilewright/driver/integers.h"
 #include "tilewright/driver/launcher.h"
 #include "tilewright/runtime/cuda.h"
+#include "tilewright/support/advice.h"
 
 namespace tilewright {
 
@@ -258,7 +259,7 @@ void Kernel::run(const std::map<std::string, Tensor>& inputs, const std::map<std
       throw UserError(
           span,
           fmt::format("{} `{}` is {}, the program declares {}", what, sym.name(), name(t.dtype), name(dtype)),
-          fmt::format("convert it, or compile with --dtype {}={}", sym.name(), name(t.dtype)));
+          "convert it, or compile with " + advice::dtype(sym.name(), name(t.dtype)));
     if (t.strides.empty()) t.strides = row_major(t.shape);
     if (t.strides.size() != t.shape.size())
       throw UserError(span,

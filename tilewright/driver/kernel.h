@@ -24,6 +24,7 @@ struct Compilation {
   Program elaborated;
   Derivation derivation;
   std::vector<GuardedPlan> plans;
+  Span schedule;  ///< the clauses that chose the plans; no position: defaults
   std::vector<TileProgram>
       tiles;                    ///< of each plan, where they were built to see whether the kernel is accepted
   std::vector<Choice> choices;  ///< between plans: a stream that takes several passes may be held instead

@@ -9,6 +9,7 @@
 #include "tilewright/map/checks.h"
 #include "tilewright/program/failures.h"
 #include "tilewright/program/params.h"
+#include "tilewright/support/advice.h"
 
 namespace tilewright {
 
@@ -53,7 +54,7 @@ std::map<Sym, double> bind_scalars(const Program& p, const std::vector<HostScala
       value = param_value(q, evaluate(q.value, values));
     } else {
       throw UserError(q.span, fmt::format("param `{}` has no value", q.sym.name()),
-                      fmt::format("pass --param {}=…", q.sym.name()));
+                      "pass " + advice::param(q.sym.name()));
     }
     if (q.range) {
       for (Expr e : {q.range.lo, q.range.hi}) refuse_zero_divisors(p, e, values);

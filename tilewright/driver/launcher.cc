@@ -13,6 +13,7 @@
 #include "tilewright/program/failures.h"
 #include "tilewright/runtime/cuda.h"
 #include "tilewright/runtime/pool.h"
+#include "tilewright/support/advice.h"
 #include "tilewright/tile/chunk_table.h"
 
 namespace tilewright {
@@ -44,15 +45,15 @@ std::string arch_on(const cuda::DeviceInfo& device, const Machine& m) {
           Span{},
           fmt::format("kernels for {} may need {} bytes of shared memory, and a block of {} has {}", m.arch,
                       m.shared_bytes, device.name, device.shared_per_block),
-          fmt::format("leave --arch out, or write --arch {}", own));
+          fmt::format("leave the architecture out, or give {}", advice::arch(own)));
     return hopper ? m.arch : own;
   }
   throw UserError(Span{},
                   fmt::format("{} has compute capability {}.{}, and kernels are made for {}", device.name,
                               device.major, device.minor, m.arch),
-                  device.major >= 8
-                      ? fmt::format("leave --arch out, or write --arch {}", own)
-                      : "run on a GPU of compute capability 8.0 or later, or choose --target cpu");
+                  device.major >= 8 ? fmt::format("leave the architecture out, or give {}", advice::arch(own))
+                                    : "run on a GPU of compute capability 8.0 or later, or choose " +
+                                          advice::target("cpu"));
 }
 
 }  // namespace
@@ -68,9 +69,9 @@ void refuse_checked_divisions(const Compilation& compilation, const TileProgram&
             throw UserError(
                 division_by_zero(compilation.elaborated, z.division).diagnostics()[0].span,
                 fmt::format("an integer is divided by a value that is not proved to differ from 0, which "
-                            "--target {} does not support yet",
-                            name(target)),
-                "use --target cpu, or divide where(divisor != 0, ..., 0)");
+                            "{} does not support yet",
+                            advice::target(name(target))),
+                "use " + advice::target("cpu") + ", or divide where(divisor != 0, ..., 0)");
       };
       if (const auto* map = std::get_if<Map>(&s.node)) divides(map->value), divides(map->masked);
       if (const auto* reduce = std::get_if<Reduce>(&s.node)) divides(reduce->value), divides(reduce->masked);
@@ -247,7 +248,7 @@ struct Launcher::Impl {
         throw UserError(
             Span{},
             fmt::format("size({}) is {}, and indices along an axis are 32-bit on a GPU", size.name(), length),
-            "keep each axis under 2147479552, or use --target cpu");
+            "keep each axis under 2147479552, or use " + advice::target("cpu"));
     launched.clear();
     cuda::use_device(options.device);
     if (!dummy) dummy = std::make_unique<cuda::DeviceBuffer>(1024);

@@ -259,6 +259,23 @@ void check_target(const Machine& gpu, const CompileOptions& o, const Plan& plan,
 
 /// Derivation and plans of an elaborated program.
 /// `brief`: with the plan for nominal sizes alone.
+/// Clauses without the blanks around them.
+Span written(const ScheduleRange& clauses) {
+  const std::string text = clauses.source->text.substr(clauses.begin, clauses.end - clauses.begin);
+  const size_t first = text.find_first_not_of(" \t\r\n;"), last = text.find_last_not_of(" \t\r\n;");
+  if (first == std::string::npos) return {clauses.source, clauses.begin, clauses.end};
+  return {clauses.source, clauses.begin + first, clauses.begin + last + 1};
+}
+
+/// A refusal by a stage behind the plan, at the clauses that asked for the plan.
+template <class Error>
+Error at_clauses(const Error& e, const Span& clauses) {
+  std::vector<Diagnostic> all = e.diagnostics();
+  for (Diagnostic& d : all)
+    if (!d.span) d.span = clauses;
+  return Error(all);
+}
+
 void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const ScheduleRange* clauses,
                      bool brief = false) {
   c.derivation = timed("derive", &c.times, [&] { return derive_for(c.elaborated, stream, o); });
@@ -276,6 +293,7 @@ void derive_and_plan(Compilation& c, Sym stream, const CompileOptions& o, const 
     offer_resident(c, o);
   }
   if (clauses != nullptr) {
+    c.schedule = written(*clauses);
     c.plans = timed("schedule", &c.times, [&] {
       return parse_plans(
           c.elaborated, c.derivation, *clauses, c.plans.back().plan,
@@ -400,7 +418,10 @@ void check_lowering(Compilation& c, const CompileOptions& o, bool shrink) {
         break;
       } catch (const RoomError& e) {  // what is refused for another reason is refused in smaller blocks too
         if (!first) first = e;
-        if (!shrink || !(target == Target::Cpu ? halved(g.plan) : shorter(g.plan))) throw *first;
+        if (!shrink || !(target == Target::Cpu ? halved(g.plan) : shorter(g.plan)))
+          throw at_clauses(*first, c.schedule);
+      } catch (const UserError& e) {
+        throw at_clauses(e, c.schedule);
       }
       check_plan(c.elaborated, c.derivation, g.plan);
       c.tiles[k] = lower(c, g.plan, &c.times);

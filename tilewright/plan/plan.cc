@@ -6,6 +6,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/plan/axes.h"
+#include "tilewright/support/advice.h"
 
 namespace tilewright {
 
@@ -164,7 +165,8 @@ void check_plan(const Program& p, const Derivation& d, const Plan& plan, const C
     const Axis& a = p.axis(axis);
     if (a.baked()) return;
     std::string hint = hint_of_literal(a);
-    if (a.joined.empty()) hint += fmt::format(", pass `--size {}=N` for a declared literal", a.name());
+    if (a.joined.empty())
+      hint += fmt::format(", pass `{}` for a declared literal", advice::literal_size(a.name(), "N"));
     if (contains(roles.free, axis)) hint += fmt::format(", or group it: `group {}=64`", a.name());
     throw UserError(
         a.span,

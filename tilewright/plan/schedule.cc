@@ -20,6 +20,8 @@ struct Token {
   Span span;
 };
 
+constexpr int64_t largest_number = int64_t{1} << 40, largest_tile = int64_t{1} << 24;
+
 const std::vector<std::string> kClauses = {"group",  "stream", "resident", "split",  "keep",
                                            "stages", "roles",  "guard",    "bounds", "grid"};
 
@@ -80,10 +82,12 @@ class ScheduleParser {
         const size_t begin = i;
         int64_t value = 0;
         while (i < s.size() && std::isdigit(static_cast<unsigned char>(s[i]))) {
-          if (value > (int64_t{1} << 40))
-            fail(Span{source_, begin, i + 1}, "number too large", "block and chunk sizes fit on chip");
-          value = value * 10 + (s[i++] - '0');
+          if (value <= largest_number) value = value * 10 + (s[i] - '0');
+          ++i;
         }
+        if (value > largest_number)
+          fail(Span{source_, begin, i}, "a number of a schedule is at most 2^40",
+               fmt::format("write a smaller one; blocks and chunks hold at most {} elements", largest_tile));
         tokens_.push_back({Token::Kind::Number, s.substr(begin, i - begin), value, Span{source_, begin, i}});
       } else if (std::isalpha(c) || c == '_') {
         const size_t begin = i;
@@ -96,7 +100,10 @@ class ScheduleParser {
         const std::string found = character_at(s, i);
         fail(Span{source_, i, i + found.size()},
              fmt::format("unexpected character `{}` in a schedule", found),
-             "a schedule holds words, numbers and `; = , / +`");
+             found == ":"
+                 ? "`:` stands behind `kernel NAME`, `when j <= 1024` and `otherwise`; a size is given by `=`"
+             : found == "<" || found == ">" ? "a plan for some sizes begins with `when j <= 1024:`"
+                                            : "a schedule holds words, numbers and `; = , / + : <=`");
       }
     }
     tokens_.push_back({Token::Kind::End, "end of the schedule", 0, Span{source_, s.size(), s.size()}});
@@ -127,6 +134,15 @@ class ScheduleParser {
     const Token t = next();
     if (t.value == 0 && !zero) fail(t.span, "the size 0 is not allowed here", fmt::format("write {}", form));
     return t.value;
+  }
+  /// Elements of a block, a piece or a chunk.
+  int64_t elements(const char* form) {
+    const Span span = peek().span;
+    const int64_t value = number(form);
+    if (value > largest_tile)
+      fail(span, fmt::format("{} elements are more than any memory on a chip holds", value),
+           fmt::format("write {}; the number is at most {}", form, largest_tile));
+    return value;
   }
   /// A count of slots or groups.
   int count(const char* form, bool zero = false) {
@@ -192,7 +208,7 @@ class ScheduleParser {
       const Sym a = axis("`stream j=128`");
       set_stream(span, a);
       expect("=", "`stream j=128`");
-      plan_.chunk = number("`stream j=128`");
+      plan_.chunk = elements("`stream j=128`");
       plan_.resident = head.text == "resident";
     } else if (head.text == "split") {
       const Span span = peek().span;
@@ -270,8 +286,8 @@ class ScheduleParser {
         fail(span, fmt::format("axis `{}` is streamed, so it cannot be grouped", cut.axis.name()),
              "cut it with `stream` or `split`");
       expect("=", form);
-      cut.block = number(form);
-      cut.piece = mark("/") ? number(form) : cut.block;
+      cut.block = elements(form);
+      cut.piece = mark("/") ? elements(form) : cut.block;
       if (cut.block % cut.piece != 0)
         fail(span, fmt::format("pieces of {} do not divide blocks of {}", cut.piece, cut.block),
              "choose a divisor");

@@ -188,11 +188,16 @@ class Parser : ExpressionParser {
   void range(Statement::Item& item) {
     if (!peek().word("range")) return;
     take();
-    expect("(", "a range reads range(lo, hi), hi excluded");
-    item.lo = expression();
-    expect(",", "a range reads range(lo, hi), hi excluded");
-    item.hi = expression();
-    expect(")");
+    const char* form = "a range reads range(lo, hi), hi excluded";
+    const auto bound = [&](const char* what) {
+      if (peek().is(")") || peek().is(",")) unexpected(what, form);
+      return expression();
+    };
+    expect("(", form);
+    item.lo = bound("the lower end of a range");
+    expect(",", form);
+    item.hi = bound("the upper end of a range");
+    expect(")", form);
   }
 
   void dims(Statement::Item& item) {

@@ -94,7 +94,9 @@ void ExpressionParser::unexpected(const std::string& wanted, std::string hint) {
                       fmt::format("add `{}`", bracket.is("(") ? ")" : "]"));
   }
   if (hint.empty() && t.is("=")) hint = "`=` defines; `==` compares";
-  if (hint.empty() && (t.is(")") || t.is("]"))) hint = "no bracket is open that it could close";
+  if (hint.empty() && (t.is(")") || t.is("]")))
+    hint = open_.empty() ? "no bracket is open that it could close"
+                         : fmt::format("write {} behind `{}`", wanted, tokens_[at_ - 1].text);
   if (hint.empty() && (t.kind == TokenKind::Name || t.kind == TokenKind::Number || t.is("(")) &&
       wanted == "the end of the line")
     hint = "a product needs `*`; a statement ends with its line";

@@ -8,6 +8,7 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/program/verify.h"
+#include "tilewright/support/advice.h"
 
 namespace tilewright {
 
@@ -59,8 +60,8 @@ class Binder {
     if (fresh || at->second.value == value) return;
     std::string hint = "give arrays and sizes that agree";
     if (a.baked())
-      hint = fmt::format("the size stands in the program; to compile for another one: --size {}={}", a.name(),
-                         value);
+      hint = "the size stands in the program; to compile for another one: " +
+             advice::literal_size(a.name(), std::to_string(value));
     else if (value == 1 || at->second.value == 1)
       hint = "size 1 is not broadcast: leave the axis away where the array does not vary along it";
     throw UserError(span,
@@ -75,11 +76,11 @@ class Binder {
       std::vector<std::string> names;
       for (const Axis& other : program_.axes) names.push_back(other.name());
       const std::string near = nearest_name(name, names);
-      throw UserError({}, fmt::format("--size {}={}: the program has no axis `{}`", name, size, name),
+      throw UserError({}, fmt::format("{}: the program has no axis `{}`", advice::size(name, size), name),
                       near.empty() ? fmt::format("its axes are {}", fmt::join(names, ", "))
                                    : fmt::format("did you mean `{}`?", near));
     }
-    set(*a, size, fmt::format("--size {}={}", name, size), a->span);
+    set(*a, size, advice::size(name, size), a->span);
   }
 
   void check_input_name(const std::string& name) const {
@@ -235,13 +236,16 @@ class Binder {
       if (known(a.index)) continue;
       if (!first) first = a.span;
       open.push_back(fmt::format("`{}`", a.name()));
-      if (!a.size) options.push_back(fmt::format("{}=N", a.name()));
+      if (a.size) continue;
+      options.push_back(advice::InPython::active() ? fmt::format("\"{}\": N", a.name()) : a.name() + "=N");
     }
     if (open.empty()) return;
     throw UserError(first,
                     fmt::format("nothing fixes the size of ax{} {}", open.size() == 1 ? "is" : "es",
                                 fmt::join(open, ", ")),
-                    fmt::format("give it: --size {}", fmt::join(options, ",")));
+                    advice::InPython::active()
+                        ? fmt::format("give it: sizes={{{}}}", fmt::join(options, ", "))
+                        : fmt::format("give it: --size {}", fmt::join(options, ",")));
   }
 
   static void check_bytes(Sym tensor, const std::vector<Dim>& dims, DType dtype, const Sizes& sizes,

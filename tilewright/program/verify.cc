@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tilewright/expr/simplify.h"
+#include "tilewright/support/advice.h"
 
 namespace tilewright {
 
@@ -337,11 +338,14 @@ void Verifier::check_sizes() {
       std::vector<std::string> known;
       for (const Axis& a : program_.axes) known.push_back(a.name());
       const std::string near = nearest_name(name, known);
-      diagnostics_.add({}, fmt::format("--size {}={}: there is no axis `{}`", name, size, name),
-                       near.empty() ? "" : fmt::format("did you mean `{}`?", near));
+      diagnostics_.add(
+          {},
+          fmt::format("{}: there is no axis `{}`", advice::literal_size(name, std::to_string(size)), name),
+          near.empty() ? "" : fmt::format("did you mean `{}`?", near));
       continue;
     }
-    if (size < 0) diagnostics_.add({}, fmt::format("--size {}={}: a size is not negative", name, size));
+    if (size < 0)
+      diagnostics_.add({}, advice::literal_size(name, std::to_string(size)) + ": a size is not negative");
     Axis& a = program_.axes[axis->second];
     if (a.size && free_symbols(a.size).empty() && size >= 0) a.size = Expr(size);
   }
@@ -405,7 +409,7 @@ void Verifier::check_sizes() {
     const Axis& axis = program_.axes[k];
     const auto given = overrides_.literal_sizes.find(axis.name());
     if (given == overrides_.literal_sizes.end() || given->second < 0) continue;
-    const std::string shown = fmt::format("--size {}={}", axis.name(), given->second);
+    const std::string shown = advice::literal_size(axis.name(), std::to_string(given->second));
     if (!written[k]) {
       diagnostics_.add(axis.span,
                        fmt::format("{}: axis `{}` declares no size to replace", shown, axis.name()),
@@ -421,12 +425,11 @@ void Verifier::check_sizes() {
         const Axis& other = program_.axes[axis_of_size.at(s)];
         others.push_back(fmt::format("{} = {}", other.name(), other.size.rational()->str()));
       }
-      diagnostics_.add(
-          axis.span,
-          fmt::format("{}: axis `{}` is {} by its declaration {} = {} with {}", shown, axis.name(),
-                      axis.size.rational()->str(), axis.name(), to_string(written[k]),
-                      fmt::join(others, ", ")),
-          fmt::format("replace the sizes that it follows from, or leave --size {} out", axis.name()));
+      diagnostics_.add(axis.span,
+                       fmt::format("{}: axis `{}` is {} by its declaration {} = {} with {}", shown,
+                                   axis.name(), axis.size.rational()->str(), axis.name(),
+                                   to_string(written[k]), fmt::join(others, ", ")),
+                       fmt::format("replace the sizes that it follows from, or leave {} out", shown));
     }
   }
 }
@@ -437,7 +440,7 @@ void Verifier::check_overrides() {
     std::vector<std::string> known;
     for (const Input& in : program_.inputs) known.push_back(in.sym.name());
     for (const Definition& d : program_.definitions) known.push_back(d.sym.name());
-    const std::string shown = fmt::format("--dtype {}={}", name, tilewright::name(dtype));
+    const std::string shown = advice::dtype(name, tilewright::name(dtype));
     if (std::find(known.begin(), known.end(), name) != known.end()) {
       diagnostics_.add({}, fmt::format("{}: `{}` declares no dtype", shown, name),
                        "declare one in its statement, or make it an output");

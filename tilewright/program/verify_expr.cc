@@ -220,7 +220,7 @@ Verifier::Value Verifier::bare_name(const Syntax& s, Scope& scope) {
       if (scope.axis_size)
         diagnostics_.fail(
             s.span, fmt::format("param `{}` is used in the size of an axis", s.name),
-            "sizes depend on numbers, lets and other sizes only; make it an axis and give its --size");
+            "sizes depend on numbers, lets and other sizes only; make it an axis, whose size is given");
       const Param& p = program_.params[e.index];
       return {Expr(p.sym), p.dtype == DType::f64 ? ValueType::Real : type_of(p.dtype)};
     }

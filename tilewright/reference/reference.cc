@@ -10,6 +10,7 @@
 #include "tilewright/program/elaborate.h"
 #include "tilewright/program/params.h"
 #include "tilewright/reference/run.h"
+#include "tilewright/support/advice.h"
 
 namespace tilewright {
 namespace {
@@ -37,11 +38,10 @@ ArrayView checked_array(const Input& input, const Sizes& sizes,
   }
   ArrayView a = it->second;
   if (a.dtype != input.dtype)
-    throw UserError(
-        input.span,
-        fmt::format("input `{}` has dtype {}, but the program declares {}", name, tilewright::name(a.dtype),
-                    tilewright::name(input.dtype)),
-        fmt::format("convert the array, or compile with --dtype {}={}", name, tilewright::name(a.dtype)));
+    throw UserError(input.span,
+                    fmt::format("input `{}` has dtype {}, but the program declares {}", name,
+                                tilewright::name(a.dtype), tilewright::name(input.dtype)),
+                    "convert the array, or compile with " + advice::dtype(name, tilewright::name(a.dtype)));
   std::vector<int64_t> shape = shape_of(input.dims, sizes);
   if (a.shape != shape)
     throw UserError(input.span,
@@ -103,7 +103,7 @@ std::map<Sym, double> checked_params(const Program& p, const Sizes& sizes,
       value = param_value(param, evaluate(param.value, bindings));
     else
       throw UserError(param.span, fmt::format("param `{}` has no value", name),
-                      fmt::format("give one: --param {}=NUMBER", name));
+                      "give one: " + advice::param(name));
     values[param.sym] = bindings[param.sym] = value;
   }
   for (const Param& param : p.params) {

@@ -5,6 +5,7 @@
 
 #include <mutex>
 
+#include "tilewright/support/advice.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda {
@@ -128,7 +129,7 @@ const Driver& driver() {
   const Driver& t = driver_table();
   if (!t.missing.empty())
     throw UserError(Span{}, t.missing,
-                    "run on a machine with an NVIDIA GPU and its driver, or choose --target cpu");
+                    "run on a machine with an NVIDIA GPU and its driver, or choose " + advice::target("cpu"));
   return t;
 }
 

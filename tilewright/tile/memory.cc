@@ -6,6 +6,7 @@
 #include "tilewright/expr/simplify.h"
 #include "tilewright/program/params.h"
 #include "tilewright/program/sizes.h"
+#include "tilewright/support/advice.h"
 
 namespace tilewright::interpreter {
 namespace {
@@ -77,8 +78,8 @@ std::map<Sym, double> bind_params(const Program& p, const Sizes& sizes,
     for (const std::string& n : names) known = known || n == name;
     if (!known) {
       std::string near = nearest_name(name, names);
-      throw UserError({}, fmt::format("the program has no param {}", name),
-                      near.empty() ? "" : fmt::format("did you mean {}?", near));
+      throw UserError({}, fmt::format("the program has no param `{}`", name),
+                      near.empty() ? "" : fmt::format("did you mean `{}`?", near));
     }
   }
   Bindings bindings;
@@ -87,8 +88,8 @@ std::map<Sym, double> bind_params(const Program& p, const Sizes& sizes,
   for (const Param& param : p.params) {
     auto it = given.find(param.sym.name());
     if (it == given.end() && !param.value)
-      throw UserError(param.span, fmt::format("param {} has no value", param.sym.name()),
-                      fmt::format("give one: --param {}=...", param.sym.name()));
+      throw UserError(param.span, fmt::format("param `{}` has no value", param.sym.name()),
+                      "give one: " + advice::param(param.sym.name()));
     const double value = param_value(param, it == given.end() ? evaluate(param.value, bindings) : it->second);
     values[param.sym] = bindings[param.sym] = value;
   }

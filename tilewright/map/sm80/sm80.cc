@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tilewright/map/sm90/context.h"
+#include "tilewright/support/advice.h"
 #include "tilewright/support/error.h"
 #include "tilewright/tile/statements.h"
 
@@ -51,12 +52,12 @@ void refuse_f8(const Program& p, const Machine& m) {
   if (const Definition* d = rounding_definition(p, DType::f8e5m2))
     throw UserError(d->span,
                     fmt::format("`{}` rounds to f8e5m2, which kernels for GPUs do not", d->sym.name()),
-                    "round to f8e4m3 or f16, or use --target cpu");
+                    "round to f8e4m3 or f16, or use " + advice::target("cpu"));
   for (const Output& out : p.outputs)
     if (out.dtype == DType::f8e5m2)
       throw UserError(out.span,
                       fmt::format("`{}` rounds to f8e5m2, which kernels for GPUs do not", out.sym.name()),
-                      "declare it f8e4m3 or f16, or use --target cpu");
+                      "declare it f8e4m3 or f16, or use " + advice::target("cpu"));
   if (m.capability >= 89) return;
   if (const Definition* d = rounding_definition(p, DType::f8e4m3))
     throw UserError(

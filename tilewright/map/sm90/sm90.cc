@@ -7,6 +7,7 @@
 #include "tilewright/map/checks.h"
 #include "tilewright/map/placement.h"
 #include "tilewright/map/sm90/context.h"
+#include "tilewright/support/advice.h"
 #include "tilewright/support/error.h"
 #include "tilewright/tile/statements.h"
 
@@ -112,7 +113,7 @@ MappedKernel map_kernel(const Program& p, const TileProgram& t, const TileKernel
       throw UserError(
           p.axis(x->rank).span,
           fmt::format("sorted lists along `{}` are not mapped to {} yet", x->rank.written(), m.name),
-          "count ranks (program/elaborate.h, with_counted_ranks), or use --target cpu");
+          "count ranks (program/elaborate.h, with_counted_ranks), or use " + advice::target("cpu"));
   });
   std::optional<Mapping> mapped;
   for (const Attempt attempt : {Attempt{true, true}, Attempt{false, true}}) {
