@@ -346,7 +346,7 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
   }
   for (size_t from = 0, next; from < exchanged.size(); from = next) {
     const Scope scope = exchanged[from].scope;
-    barrier(0, scope, out);
+    barrier(scope, out);
     for (next = from; next < exchanged.size() && exchanged[next].scope == scope; ++next) {
       const Partial& p = *exchanged[next].partial;
       each(p);
@@ -354,7 +354,7 @@ void CudaKernel::element_work(const Ops& list, size_t first, size_t last, Lines&
       out.append(exchanged[next].read);
       take(p);
     }
-    barrier(0, scope, out);
+    barrier(scope, out);
   }
   out.close();
   nest_ = nullptr;

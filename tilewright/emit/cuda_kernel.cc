@@ -7,7 +7,6 @@
 
 #include "tilewright/emit/emit.h"
 #include "tilewright/expr/simplify.h"
-#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda_text {
@@ -309,15 +308,6 @@ void CudaKernel::role(const Role& r, int first_thread, Lines& out) {
   out.line(fmt::format("const int group = warp / {};", std::max(1, r.group / 32)));
   declare_registers(r, out);
   near_.clear();
-  bool turns = false;
-  for_each_op(r.body, [&](const MappedOp& o) {
-    auto* b = std::get_if<Barrier>(&o.node);
-    turns = turns || (b && b->id == take_turn);
-  });
-  if (turns) {  // the first group has the turn
-    helpers_.use("tw_reach");
-    out.line(fmt::format("if (group == {}) tw_reach(10, {});", r.threads / r.group - 1, 2 * r.group));
-  }
   Lines body;
   ops(r.body, body);
   if (!near_.empty())

@@ -72,7 +72,7 @@ class CudaKernel {
   void arrive(const Arrive& o, Lines& out);
   bool moves_registers(const Ops& list) const;
   void copy_async(const CopyAsync& o, Lines& out);
-  void barrier(int id, Scope scope, Lines& out);
+  void barrier(Scope scope, Lines& out);
   std::string barrier_arguments(Scope scope) const;  ///< "id, threads"
   std::string signal(int channel, bool full, const std::string& slot) const;
 

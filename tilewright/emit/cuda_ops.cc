@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "tilewright/emit/cuda_kernel.h"
-#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::cuda_text {
@@ -121,7 +120,7 @@ void CudaKernel::op(const Ops& list, size_t k, Lines& out) {
     helpers_.use("tw_proxy_fence");
     out.line("tw_proxy_fence();");
   }
-  if (auto* x = std::get_if<Barrier>(&o.node)) barrier(x->id, x->scope, out);
+  if (auto* x = std::get_if<Barrier>(&o.node)) barrier(x->scope, out);
 }
 
 /// Do the ops load registers and compute with them, and neither wait nor share anything?
@@ -183,16 +182,7 @@ std::string CudaKernel::barrier_arguments(Scope scope) const {
   return fmt::format("{}, {}", 8 + role_index_, role_->threads);
 }
 
-void CudaKernel::barrier(int id, Scope scope, Lines& out) {
-  // Named barriers 10 … 13: the turn of a group, which those of the group and of the one before it reach.
-  if (id == take_turn || id == pass_turn) {
-    const int groups = role_->threads / role_->group;
-    helpers_.use(id == take_turn ? "tw_barrier" : "tw_reach");
-    out.line(id == take_turn
-                 ? fmt::format("tw_barrier(10 + group, {});", 2 * role_->group)
-                 : fmt::format("tw_reach(group == {} ? 10 : 11 + group, {});", groups - 1, 2 * role_->group));
-    return;
-  }
+void CudaKernel::barrier(Scope scope, Lines& out) {
   switch (scope) {
     case Scope::Thread: return;
     case Scope::Warp: out.line("__syncwarp();"); return;

@@ -414,11 +414,6 @@ __device__ __forceinline__ tw_chunks tw_chunks_of(int from, int to, int size) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 )"},
-      {"tw_reach", {}, R"(// Counts as an arrival at a barrier that others wait at.
-__device__ __forceinline__ void tw_reach(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-)"},
       {"tw_any", {}, R"(// True in all threads of the barrier when it is in one.
 __device__ __forceinline__ bool tw_any(int id, int threads, bool vote) {
   int any;

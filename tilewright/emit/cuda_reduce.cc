@@ -198,11 +198,11 @@ void CudaKernel::reduce_sequential(const ReduceOp& o, Lines& out) {
     Lines read;
     if (const std::optional<Scope> scope = exchange(o, "total", nest, out, read)) {
       out.close();
-      barrier(0, *scope, out);
+      barrier(*scope, out);
       each("");
       out.append(read);
       take();
-      barrier(0, *scope, out);
+      barrier(*scope, out);
     } else {
       take();
     }

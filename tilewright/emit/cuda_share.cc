@@ -129,7 +129,7 @@ void CudaKernel::reduce_to_local(const ReduceOp& o, Lines& out) {
   const std::string unit = names_.fresh("unit"), step = names_.fresh("step"), part = names_.fresh("part");
   if (!v) {
     // Each thread has results of its own.
-    if (o.scratch) barrier(0, o.across, out);
+    if (o.scratch) barrier(o.across, out);
     out.open(fmt::format("for (int {0} = thread; {0} < {1}; {0} += {2})", unit, results, role_->threads));
     int64_t below = 1, total = 1;
     for (int64_t n : target.layout.shape()) total *= n;
@@ -259,12 +259,12 @@ void CudaKernel::reduce_to_local(const ReduceOp& o, Lines& out) {
       const std::string shared = names_.fresh("shared");
       out.line(
           fmt::format("float* const {} = (float*)(local + {});", shared, kernel_.local_offset(o.scratch)));
-      barrier(0, o.across, out);
+      barrier(o.across, out);
       out.line("#pragma unroll");
       out.line(fmt::format("for (int k = 0; k < {}; ++k) {}{}[{} * {} + {} + k] = total[k];", v->vector,
                            idle ? fmt::format("if ({} < {}) ", unit, parts * vectors) : "", shared,
                            quotient(unit, vectors), results, first));
-      barrier(0, o.across, out);
+      barrier(o.across, out);
       const std::string at = names_.fresh("result");
       out.open(fmt::format("for (int {0} = thread; {0} < {1}; {0} += {2})", at, results, role_->threads));
       out.line(fmt::format("float whole = {}[{}];", shared, at));

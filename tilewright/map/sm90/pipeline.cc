@@ -17,7 +17,6 @@
 
 #include "tilewright/expr/simplify.h"
 #include "tilewright/map/sm90/body.h"
-#include "tilewright/map/turns.h"
 #include "tilewright/support/error.h"
 
 namespace tilewright::hopper {
@@ -41,7 +40,7 @@ int64_t operations(Expr e) {
   return n;
 }
 
-/// Element work as long as the products of a chunk: two groups that do both at the same time would leave one unit idle after the other.
+/// Element work as long as the products of a chunk.
 constexpr int64_t heavy_work = 10;
 
 }  // namespace
@@ -167,17 +166,14 @@ bool BodyBuilder::pipelined(const Loop& s, const SegmentVars& segment, const Seg
     auto* map = std::get_if<Map>(&x->node);
     if (map && c_.out.buffer(map->tile).axes.size() > 1) work += operations(map->value);
   }
-  const bool in_turn = c_.groups > 1 && work >= heavy_work;
   MappedLoop steady{counter, simplify(segment.lo + 1), segment.hi, {}};
   const Position now = c_.position(s, segment, Expr(counter));
   const Position previous = c_.position(s, segment, Expr(counter) - 1);
   wait(in_first, now, steady.body);
   wait(without(in_last, join(in_first, in_middle)), previous, steady.body);
-  if (in_turn) steady.body.push_back({Barrier{take_turn, Scope::Group}, "groups issue products in turn"});
   steady.body.push_back({MmaFence{}, {}});
   batch(first, now, steady.body);
   batch(last, previous, steady.body);
-  if (in_turn) steady.body.push_back({Barrier{pass_turn, Scope::Thread}, {}});
   steady.body.push_back({WaitGroup{1}, {}});
   release(without(in_first, join(in_middle, in_last)), now, steady.body);
   Ops later;
