@@ -321,6 +321,56 @@ bool KernelBuilder::inside(Expr index, Sym axis) const {
   return provably_nonnegative(simplify(lo)) && provably_nonnegative(simplify(room));
 }
 
+bool KernelBuilder::changes(Expr e) const {
+  return std::ranges::any_of(tensors_read(e), [&](Sym s) { return changing_.count(s) != 0; });
+}
+
+bool KernelBuilder::widen(Sym tile, Expr needed) {
+  const auto loads = [](const Stmt& s, Sym t) {
+    auto* x = std::get_if<Load>(&s.node);
+    return x && x->tile == t;
+  };
+  size_t f = 0;
+  auto place = frames_[0].body.end();
+  for (f = frames_.size(); f-- > 0;) {
+    Body& body = frames_[f].body;
+    place = std::ranges::find_if(body, [&](const Stmt& s) { return loads(s, tile); });
+    if (place != body.end()) break;
+  }
+  TW_CHECK(f < frames_.size(), "the tile is loaded in an open body");
+  Expr& present = std::get<Load>(place->node).present;
+  if (is_true(present)) return true;
+  if (f == 0 && current_ > 0 && changes(needed)) return false;
+  // What the condition reads and what comes after this load: other loads can come before it.
+  const std::vector<Sym> read = tiles_read(k_, needed);
+  std::set<Sym> wanted(read.begin(), read.end()), early;
+  const auto writes_wanted = [&](const Stmt& s) {
+    bool found = std::ranges::any_of(all_written(s), [&](Sym t) { return wanted.count(t) != 0; });
+    if (const Body* inner = inner_body(s))
+      for_each_stmt(*inner, [&](const Stmt& x) {
+        found = found || std::ranges::any_of(all_written(x), [&](Sym t) { return wanted.count(t) != 0; });
+      });
+    return found;
+  };
+  for (size_t g = frames_.size(); g-- > f;) {
+    Body& body = frames_[g].body;
+    const size_t first = g == f ? size_t(place - body.begin()) : 0;
+    for (size_t i = body.size(); i-- > first;) {
+      if (!writes_wanted(body[i])) continue;
+      auto* x = std::get_if<Load>(&body[i].node);
+      if (g != f || i == first || !x) return false;
+      early.insert(x->tile);
+      for (Sym s : reads(k_, body[i])) wanted.insert(s);
+    }
+  }
+  present = simplify(logical_or(present, needed));
+  std::stable_partition(place, frames_[f].body.end(), [&](const Stmt& s) {
+    auto* x = std::get_if<Load>(&s.node);
+    return x && early.count(x->tile) != 0;
+  });
+  return true;
+}
+
 Expr KernelBuilder::load(Expr e, Expr condition) {
   const Input& input = *p_.input(e->sym);
   const std::vector<Sym> piece_axes = input.axes();
@@ -339,12 +389,8 @@ Expr KernelBuilder::load(Expr e, Expr condition) {
     }
   }
   if (auto it = loads_.find(e); it != loads_.end()) {
-    if (!proved)
-      for (Frame& f : frames_)
-        for (Stmt& s : f.body)
-          if (auto* x = std::get_if<Load>(&s.node); x && x->tile == it->second)
-            x->present = is_true(x->present) ? x->present : simplify(logical_or(x->present, needed));
-    return at(it->second);
+    if (proved || widen(it->second, needed)) return at(it->second);
+    earlier_loads_.erase(e);  // the tile holds elements that are needed elsewhere
   }
   const bool along = stream_ && contains_axis(axes, stream_);
   const bool keep =
@@ -352,6 +398,7 @@ Expr KernelBuilder::load(Expr e, Expr condition) {
   size_t frame = frame_for(e);
   if (current_ > 0 && !along && !keep) frame = current_;
   if (along && resident()) frame = 0;
+  if (current_ > 0 && (changes(e) || changes(needed))) frame = current_;
   if (frame > 1) frame = 1;  // never inside a When: both sides need it
   Sym tile;
   if (auto it = earlier_loads_.find(e); it != earlier_loads_.end() && frame > 0) {

@@ -109,6 +109,11 @@ class KernelBuilder {
 
   Expr tiled_node(Expr e, Expr condition);
   Expr load(Expr read, Expr condition);
+  /// Lets the load of an open body fetch what is needed under this condition as well; loads that the condition reads come before it. False where it cannot: the condition
+  /// reads what is computed after the load, or the tile itself.
+  bool widen(Sym tile, Expr needed);
+  /// Does it read a tile that differs between iterations of the open loop?
+  bool changes(Expr e) const;
   Expr inner_reduction(Expr e, Expr condition);
   Sym reduction_tile(Expr reduction);
   bool inside(Expr index, Sym axis) const;
