@@ -928,6 +928,14 @@ TEST(CpuPrograms, Heads) {
   });
 }
 
+/// A power of two of a constant minus a row value: the exponent is a product with that difference.
+TEST(CpuPrograms, PowersOfLogProbabilities) {
+  expect_definition(
+      "axis r, j\ninput x[r, j] : {T}\ns[r, j] = log(1 + (x + 0.125 * (j - r)) ** 2)\n"
+      "t[r] = sum[j](exp2(s - logsumexp[j](s)))\nz[r, j] = s - 1.5 * t\noutput t, z\n",
+      DType::f32, {{{"r", 17}, {"j", 65}}}, {.slack = 4});
+}
+
 /// A long stream under few rows is split by default, and its parts merged.
 TEST(CpuPrograms, LongStreamsAreSplit) {
   const char* const one_query =

@@ -69,6 +69,20 @@ TEST_F(CExpr, PrintsIntegersAndConvertsTheirExactSum) {
   EXPECT_EQ(c.real(Expr(i) * Expr(Rational(1, 2))), "0.5f * (float)i");
 }
 
+TEST_F(CExpr, WrapsDifferencesWithALeadingConstantInProducts) {
+  for (const Expr& constant : {Expr(-3), Expr(3)}) {
+    const std::string shown = constant == Expr(3) ? "3.0f" : "-3.0f";
+    const Expr difference = make(Op::Sub, {constant, xi});
+    EXPECT_EQ(c.real(difference), shown + " - x[i]");
+    EXPECT_EQ(c.real(make(Op::Mul, {difference, Expr(2)})), "2.0f * (" + shown + " - x[i])");
+    EXPECT_EQ(c.real(make(Op::Sub, {yi, difference})), "y[i] - (" + shown + " - x[i])");
+    EXPECT_EQ(c.real(make(Op::Exp2, {make(Op::Mul, {difference, yi})})),
+              "t_exp2((" + shown + " - x[i]) * y[i])");
+  }
+  EXPECT_EQ(c.integer(make(Op::Mul, {make(Op::Sub, {Expr(-3), Expr(i)}), Expr(j)})), "(-3 - i) * j");
+  EXPECT_EQ(c.real(make(Op::Mul, {make(Op::Neg, {xi}), yi})), "-x[i] * y[i]");
+}
+
 TEST_F(CExpr, ShiftsAndMasksForPowersOfTwo) {
   EXPECT_EQ(c.integer(floordiv(i, 16)), "i >> 4");
   EXPECT_EQ(c.integer(mod(Expr(i) + j, 16)), "(i + j) & 15");

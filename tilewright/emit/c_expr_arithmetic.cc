@@ -38,6 +38,7 @@ CValue CPrinter::join_sum(const std::vector<std::pair<bool, CValue>>& terms, dou
   auto first = std::find_if(ordered.begin(), ordered.end(), [](const auto& t) { return !t.first; });
   if (first != ordered.end()) std::rotate(ordered.begin(), first, first + 1);
   const bool leading_minus = ordered[0].first;
+  const bool single = terms.size() == 1 && constant == 0;  // before the constant may move to the front
   CValue out;
   out.kind = kind;
   out.bits = bits;
@@ -57,9 +58,8 @@ CValue CPrinter::join_sum(const std::vector<std::pair<bool, CValue>>& terms, dou
     const CValue c = as(CValue::number_of(std::fabs(constant), kind), kind);
     out.text += (constant < 0 ? " - " : " + ") + c.text;
   }
-  const bool single = terms.size() == 1 && constant == 0;
   if (single && !leading_minus) return as(terms[0].second, kind);
-  out.precedence = single && leading_minus && out.text[0] == '-' ? unary : sum_of_terms;
+  out.precedence = single ? unary : sum_of_terms;
   return out;
 }
 
