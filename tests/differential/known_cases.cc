@@ -329,6 +329,23 @@ output O
          ASSERT_EQ(std::memcmp(o.data.get(), run.arrays["V"].data.get(), size_t(b * k * 16 * 4)), 0);
        }
      }},
+    {"QuotientsOverNothing",
+     [](Target t) {
+       const HostArray seen = array(DType::i32, {3}, [](int64_t n) { return double(3 * n); });
+       const HostArray by = array(DType::f32, {3}, [](int64_t n) { return n == 0 ? 0.0 : 2.0; });
+       const Outputs out = outputs_of(t, {R"(axis b, j
+input x[b, j] : f32
+input len[b] : i32 range(0, size(j) + 1)
+input s[b] : f32
+m[b] = sum[j](where(j < len[b], x / len[b], 0))
+n[b] = sum[j](where(j < len[b], x / s, 0))
+q[b] = sum[j](where(j < len[b], x * log(s), 0))
+output m, n, q
+)",
+                                          {{"j", 7}},
+                                          {{"len", seen}, {"s", by}}});
+       for (const char* name : {"m", "n", "q"}) EXPECT_EQ(out.at(name).at(0), 0) << name;
+     }},
     {"ZerosPast16BitIndices",
      [](Target t) {
        const int64_t features = full_sweep() ? 512 : 64;

@@ -2,6 +2,7 @@
 #include "tilewright/derive/family_builder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tilewright/program/elaborate.h"
@@ -132,7 +133,8 @@ Expr FamilyBuilder::value(size_t k) {
 bool FamilyBuilder::gives(double want, Expr e, const Reduction& r) {
   for (const Axis& a : program_.axes)
     if (a.size.is_constant(0) && depends_on(e, a.index)) return true;  // there are no elements
-  for (int sample = 1; sample <= 3; ++sample) {
+  constexpr std::array elsewhere{0.75, -1.5, double(INFINITY), 0.0, double(NAN)};  // an input, or the result of an earlier pass
+  for (int sample = 1; sample <= int(elsewhere.size()); ++sample) {
     Bindings values;
     for (const Axis& a : program_.axes)  // lengths of the reductions inside
       values[a.index.size()] = a.size.is_constant(0) ? 0 : sample;
@@ -151,9 +153,7 @@ bool FamilyBuilder::gives(double want, Expr e, const Reduction& r) {
                   c.present.args().end();
         return empty ? *identity(c.combine).number() : 0.5 + sample;
       }
-      return sample == 1   ? 0.75
-             : sample == 2 ? -1.5
-                           : INFINITY;  // an input, or the result of an earlier pass
+      return elsewhere[size_t(sample) - 1];
     };
     double got = evaluate(e, values, reader);
     if (!(got == want)) return false;
