@@ -8,18 +8,14 @@
 #include <fmt/ranges.h>
 
 #include "tilewright/driver/attempts.h"
+#include "tilewright/driver/clauses.h"
 #include "tilewright/driver/price.h"
+#include "tilewright/plan/axes.h"
 #include "tilewright/search/plan_file.h"
 
 namespace tilewright {
 
 namespace {
-
-std::vector<std::string> names_of(const std::vector<Sym>& symbols) {
-  std::vector<std::string> names;
-  for (Sym s : symbols) names.push_back(s.name());
-  return names;
-}
 
 /// Do two parts of one program compute the same?
 bool same_part(const Program& a, const Program& b) {
@@ -37,63 +33,6 @@ bool same_part(const Program& a, const Program& b) {
          equal(a.outputs, b.outputs, [](const Output& x, const Output& y) {
            return x.sym == y.sym && x.dtype == y.dtype && x.axes() == y.axes();
          });
-}
-
-bool holds(const std::vector<Sym>& all, Sym s) { return std::find(all.begin(), all.end(), s) != all.end(); }
-
-/// What `store` and `fuse` name. UserError: what is no definition, or holds no reduction; a name in both.
-Forced forced_by(const Program& elaborated, const ScheduleSections& sections) {
-  const std::vector<Sym> holding = holding_reductions(elaborated);
-  const auto resolve = [&](const ScheduleSections::Name& n, const char* clause) {
-    for (Sym s : holding)
-      if (s.name() == n.text) return s;
-    for (const Definition& d : elaborated.definitions)
-      if (d.sym.name() == n.text)
-        throw UserError(n.span, fmt::format("`{}` holds no reduction", n.text),
-                        "it costs little and is computed where it is read; name a definition that holds one");
-    const std::string near = nearest_name(n.text, names_of(holding));
-    throw UserError(n.span, fmt::format("`{}` names no definition: `{}`", clause, n.text),
-                    near.empty() ? fmt::format("definitions that hold a reduction are {}",
-                                               fmt::join(names_of(holding), ", "))
-                                 : fmt::format("did you mean `{}`?", near));
-  };
-  Forced forced;
-  for (const auto& n : sections.store) forced.store.push_back(resolve(n, "store"));
-  for (const auto& n : sections.fuse) {
-    const Sym s = resolve(n, "fuse");
-    if (holds(forced.store, s))
-      throw UserError(n.span, fmt::format("`{}` is to be stored and to be fused", n.text),
-                      "name it in one of the clauses");
-    forced.fuse.push_back(s);
-  }
-  return forced;
-}
-
-/// What the clauses `store` and `fuse` name of kernels that a schedule prints.
-struct StoredAndFused {
-  std::vector<Sym> stored, fused;
-};
-
-StoredAndFused stored_and_fused(const Program& p, const Partition& partition) {
-  StoredAndFused out;
-  for (const StoredArray& a : partition.arrays)
-    if (p.definition(a.definition)) out.stored.push_back(a.definition);
-  // What is stored as an operand has no name that `store` knows, and `fuse` of what it is made from would forbid it.
-  std::vector<Sym> of_operands;
-  for (const Part& part : partition.parts)
-    if (std::any_of(part.stores.begin(), part.stores.end(), [&](Sym s) { return !p.definition(s); }))
-      for (const Definition& d : part.program.definitions) of_operands.push_back(d.sym);
-  for (Sym s : partition.fused)
-    if (p.definition(s) && !holds(of_operands, s)) out.fused.push_back(s);
-  return out;
-}
-
-std::string stored_and_fused(const CompiledProgram& c) {
-  const StoredAndFused all = stored_and_fused(c.program, c.partition);
-  std::string text;
-  if (!all.stored.empty()) text += fmt::format("store {}\n", fmt::join(names_of(all.stored), ", "));
-  if (!all.fused.empty()) text += fmt::format("fuse {}\n", fmt::join(names_of(all.fused), ", "));
-  return text;
 }
 
 class ProgramCompiler {
@@ -328,42 +267,17 @@ class ProgramCompiler {
   UserError not_several() const {
     return UserError(
         sections_.kernels[0].heading, "the program is one kernel, not several",
-        fmt::format("write its clauses alone, or under `kernel {}:`", fmt::join(output_names(), ", ")));
+        fmt::format("write its clauses alone, or under `kernel {}:`", fmt::join(names_of(outputs()), ", ")));
   }
 
-  std::vector<std::string> output_names() const {
-    std::vector<std::string> names;
-    for (const Output& o : out_.program.outputs) names.push_back(o.sym.name());
-    return names;
+  std::vector<Sym> outputs() const {
+    std::vector<Sym> all;
+    for (const Output& o : out_.program.outputs) all.push_back(o.sym);
+    return all;
   }
 
   /// Does the only heading name all outputs?
-  bool only_kernel() const {
-    std::vector<std::string> given, outputs = output_names();
-    for (const auto& n : sections_.kernels[0].names) given.push_back(n.text);
-    std::sort(given.begin(), given.end());
-    std::sort(outputs.begin(), outputs.end());
-    return given == outputs;
-  }
-
-  /// Are there comments and separators alone?
-  static bool says_nothing(const ScheduleRange& r) {
-    bool comment = false;
-    for (size_t k = r.begin; k < r.end; ++k) {
-      const char c = r.source->text[k];
-      comment = (comment || c == '#') && c != '\n';
-      if (!comment && std::string(" \t\r\n;").find(c) == std::string::npos) return false;
-    }
-    return true;
-  }
-
-  /// The text of a schedule with all but a range made blank, so that positions stay.
-  static std::string blanked(const ScheduleRange& r) {
-    std::string text = r.source->text;
-    for (size_t k = 0; k < text.size(); ++k)
-      if ((k < r.begin || k >= r.end) && text[k] != '\n') text[k] = ' ';
-    return text;
-  }
+  bool only_kernel() const { return same_names(sections_.kernels[0].names, outputs()); }
 
   /// check_lowering, noted where it refuses.
   void lowered(Compilation& c, const CompileOptions& o, bool shrink) {
@@ -392,7 +306,7 @@ class ProgramCompiler {
   Attempt attempt(const Program& part) {
     Attempt result;
     std::vector<Sym> streams = streams_of(part);
-    if (holds(streams, options_.stream)) streams.insert(streams.begin(), options_.stream);
+    if (contains(streams, options_.stream)) streams.insert(streams.begin(), options_.stream);
     for (Sym stream : streams) {
       try {
         Compilation c = analyse_part(part, stream, options_, nullptr, brief_);
@@ -434,15 +348,8 @@ class ProgramCompiler {
     std::vector<std::string> known;
     for (const Part& part : out_.partition.parts) known.push_back(part.name());
     for (const ScheduleSections::Kernel& k : sections_.kernels) {
-      std::vector<std::string> given;
-      for (const auto& n : k.names) given.push_back(n.text);
-      std::sort(given.begin(), given.end());
-      size_t found = known.size();
-      for (size_t n = 0; n < known.size(); ++n) {
-        std::vector<std::string> names = names_of(out_.partition.parts[n].stores);
-        std::sort(names.begin(), names.end());
-        if (names == given) found = n;
-      }
+      size_t found = 0;
+      while (found < known.size() && !same_names(k.names, out_.partition.parts[found].stores)) ++found;
       if (found == known.size())
         throw UserError(k.heading, "no kernel of the program stores just that",
                         fmt::format("kernels are {}", fmt::join(headings(), ", ")));
@@ -461,14 +368,6 @@ class ProgramCompiler {
       return std::any_of(p.parts.begin(), p.parts.end(),
                          [&](const Part& part) { return same_names(k.names, part.stores); });
     });
-  }
-  static bool same_names(const std::vector<ScheduleSections::Name>& written,
-                         const std::vector<Sym>& symbols) {
-    std::vector<std::string> given, names = names_of(symbols);
-    for (const auto& n : written) given.push_back(n.text);
-    std::sort(given.begin(), given.end());
-    std::sort(names.begin(), names.end());
-    return given == names;
   }
 
   /// Default kernels may store a part of a statement that no definition names. A schedule that names their kernels, and stores and fuses what they do, means them: `store` and
@@ -621,7 +520,7 @@ std::string heading(const CompiledProgram& c, size_t kernel, const char* mark) {
 
 std::string plan_text(const CompiledProgram& c) {
   std::string text;
-  if (c.several()) text += stored_and_fused(c) + to_text(c.partition, c.workspaces);
+  if (c.several()) text += to_text(stored_and_fused(c.program, c.partition)) + to_text(c.partition, c.workspaces);
   for (size_t k = 0; k < c.kernels.size(); ++k) {
     const std::string plans = print(c.kernels[k].program, c.kernels[k].plans);
     if (c.several())
@@ -633,7 +532,7 @@ std::string plan_text(const CompiledProgram& c) {
 
 std::string schedule_text(const CompiledProgram& c, const std::vector<const Plan*>& plans) {
   if (!c.several()) return print(c.program, *plans.at(0));
-  std::string text = stored_and_fused(c);
+  std::string text = to_text(stored_and_fused(c.program, c.partition));
   for (size_t k = 0; k < c.kernels.size(); ++k)
     text += fmt::format("kernel {}: {}\n", c.name_of(k), print(c.kernels[k].program, *plans.at(k)));
   return text;
