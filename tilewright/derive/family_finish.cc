@@ -133,7 +133,8 @@ Expr FamilyBuilder::value(size_t k) {
 bool FamilyBuilder::gives(double want, Expr e, const Reduction& r) {
   for (const Axis& a : program_.axes)
     if (a.size.is_constant(0) && depends_on(e, a.index)) return true;  // there are no elements
-  constexpr std::array elsewhere{0.75, -1.5, double(INFINITY), 0.0, double(NAN)};  // an input, or the result of an earlier pass
+  constexpr std::array elsewhere{0.75, -1.5, double(INFINITY), 0.0,
+                                 double(NAN)};  // an input, or the result of an earlier pass
   for (int sample = 1; sample <= int(elsewhere.size()); ++sample) {
     Bindings values;
     for (const Axis& a : program_.axes)  // lengths of the reductions inside

@@ -520,7 +520,8 @@ std::string heading(const CompiledProgram& c, size_t kernel, const char* mark) {
 
 std::string plan_text(const CompiledProgram& c) {
   std::string text;
-  if (c.several()) text += to_text(stored_and_fused(c.program, c.partition)) + to_text(c.partition, c.workspaces);
+  if (c.several())
+    text += to_text(stored_and_fused(c.program, c.partition)) + to_text(c.partition, c.workspaces);
   for (size_t k = 0; k < c.kernels.size(); ++k) {
     const std::string plans = print(c.kernels[k].program, c.kernels[k].plans);
     if (c.several())

@@ -288,8 +288,9 @@ class Verifier {
       const auto loaded = value_of(c.memory.loaded, v), stored = value_of(c.memory.stored, v);
       const MemoryLevel *s = v_.machine.level("shared"), *r = v_.machine.level("registers");
       const double room = s ? (s->per_block ? s->per_block->value : s->capacity ? s->capacity->value : 0) : 0;
-      const double held = v_.machine.gpu ? value_of(c.peak_shared, v).value_or(0)
-                                         : value_of(peaks(t, symbols, Memories::Together).both, v).value_or(0);
+      const double held = v_.machine.gpu
+                              ? value_of(c.peak_shared, v).value_or(0)
+                              : value_of(peaks(t, symbols, Memories::Together).both, v).value_or(0);
       if (!loaded || !stored || held > room) return std::nullopt;
       if (v_.machine.gpu && r && r->capacity &&
           value_of(c.peak_registers, v).value_or(0) > r->capacity->value)

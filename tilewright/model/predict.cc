@@ -19,7 +19,7 @@ Model model_of(const Program& p, const TileProgram& t, Purpose purpose) {
   m.exact = transfers(p, t, m.symbols, false, !of_cpu);
   m.smooth = transfers(p, t, m.symbols, true, !of_cpu);
   const Peaks peak = peaks(t, m.symbols,
-                           of_cpu                          ? Memories::Together
+                           of_cpu                           ? Memories::Together
                            : purpose == Purpose::PriceOnGpu ? Memories::Apart
                                                             : Memories::All);
   m.exact.peak_shared = m.smooth.peak_shared = peak.shared;
